@@ -6,7 +6,7 @@ use crate::{
     crate_dependencies, licences,
 };
 
-/// Checks formatting, lints, cargo features, crate dependencies, licences and advisories.
+/// Checks formatting, lints, cargo features, documentation, crate dependencies, licences and advisories.
 pub(crate) fn check() -> anyhow::Result<()> {
     run(&mut cargo(&["fmt", "--all", "--check"]))?;
     run(&mut cargo(&[
@@ -19,6 +19,7 @@ pub(crate) fn check() -> anyhow::Result<()> {
         "warnings",
     ]))?;
     check_without_features()?;
+    run(cargo(&["doc", "--workspace", "--no-deps", "--locked"]).env("RUSTDOCFLAGS", "-D warnings"))?;
     crate_dependencies::check()?;
     licences::check()?;
     advisories::check()

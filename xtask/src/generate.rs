@@ -2,18 +2,24 @@
 
 mod chart;
 
-use std::{fs, path::Path};
+use std::{
+    env, fs,
+    path::{Path, PathBuf},
+    process::Command,
+};
 
 use anyhow::Context;
 
-use crate::command::{cargo, output, root};
+use crate::command::{cargo, output, root, run};
 
-/// Regenerates the chart's CRDs and docs/reference.md from `sluice crds`, and the chart's templates from
-/// deploy/manifests.
+/// Regenerates the chart's CRDs and docs/reference.md from `sluice crds`, docs/cli.md from the definition of
+/// the command line, and the chart's templates from deploy/manifests.
 pub(crate) fn generate() -> anyhow::Result<()> {
     write_crds(&root().join("deploy/chart/crds"))?;
     let reference = print(&["crds", "--reference"])?;
     write(&root().join("docs/reference.md"), &reference)?;
+    let commands = print(&["__reference"])?;
+    write(&root().join("docs/cli.md"), &commands)?;
     chart::write_templates(
         &root().join("deploy/manifests"),
         &root().join("deploy/chart/templates/generated"),
@@ -22,8 +28,19 @@ pub(crate) fn generate() -> anyhow::Result<()> {
 
 /// The output of the binary.
 fn print(arguments: &[&str]) -> anyhow::Result<String> {
-    let run = ["run", "--quiet", "--locked", "--package", "sluice", "--"];
-    output(&mut cargo(&[&run, arguments].concat()))
+    // Without `--workspace`, dependencies would be built again with other features than for the tests.
+    let build = [
+        "build",
+        "--quiet",
+        "--locked",
+        "--workspace",
+        "--bin",
+        "sluice",
+    ];
+    run(&mut cargo(&build))?;
+    let folder =
+        env::var_os("CARGO_TARGET_DIR").map_or_else(|| root().join("target"), PathBuf::from);
+    output(Command::new(folder.join("debug/sluice")).args(arguments))
 }
 
 fn write_crds(folder: &Path) -> anyhow::Result<()> {

@@ -9,6 +9,7 @@ mod fuzz;
 mod generate;
 mod kube;
 mod licences;
+mod sbom;
 mod test;
 
 use std::io::Write;
@@ -25,7 +26,7 @@ struct Arguments {
 
 #[derive(Subcommand)]
 enum Task {
-    /// Check formatting, lints, cargo features, crate dependencies, licences and advisories
+    /// Check formatting, lints, cargo features, documentation, crate dependencies, licences and advisories
     Check,
     /// Run all tests; installs missing programs when run as root on Debian
     Test {
@@ -33,7 +34,7 @@ enum Task {
         #[arg(long)]
         real: bool,
     },
-    /// Regenerate CRDs and templates of deploy/chart, and docs/reference.md
+    /// Regenerate CRDs and templates of deploy/chart, docs/reference.md and docs/cli.md
     Generate,
     /// Run a benchmark and print its results
     Bench {
@@ -51,6 +52,11 @@ enum Task {
         #[arg(default_value_t = 60)]
         seconds: u64,
     },
+    /// Write the software bill of materials of the binary (CycloneDX, JSON)
+    Sbom {
+        /// File to write
+        file: std::path::PathBuf,
+    },
     /// Build a real control plane (etcd, kube-apiserver, kube-controller-manager, kubectl) and helm from
     /// Go modules into a cache folder, and print that folder
     Kube,
@@ -64,6 +70,7 @@ fn main() -> anyhow::Result<()> {
         Task::Generate => generate::generate(),
         Task::Fuzz { name, seconds } => fuzz::fuzz(name.as_deref(), seconds),
         Task::Bench { name, real } => bench::bench(name.as_deref(), real),
+        Task::Sbom { file } => sbom::sbom(&file),
         Task::Kube => {
             let folder = kube::kube()?;
             writeln!(std::io::stdout(), "{}", folder.display())?;

@@ -17,6 +17,8 @@ use crate::{
     version = "v1alpha1",
     kind = "Change",
     namespaced,
+    category = "sluice",
+    shortname = "chg",
     status = "ChangeStatus",
     derive = "Default",
     derive = "PartialEq",

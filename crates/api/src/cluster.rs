@@ -18,6 +18,8 @@ use crate::{
     version = "v1alpha1",
     kind = "GitopsCluster",
     namespaced,
+    category = "sluice",
+    shortname = "gc",
     status = "GitopsClusterStatus",
     derive = "Default",
     derive = "PartialEq",

@@ -5,6 +5,8 @@
 
 use sha2::{Digest, Sha256};
 
+/// Annotation that asks for a reconcile, as on Flux's objects: any new value starts one.
+pub const RECONCILE_ANNOTATION: &str = "reconcile.fluxcd.io/requestedAt";
 /// Label on apps: the pipeline they belong to. Also on every Promotion.
 pub const PIPELINE_LABEL: &str = "pipelines.weave.works/pipeline";
 /// The label with the group of the first proposal, still accepted on apps.

@@ -23,9 +23,12 @@ pub use spec::{
 };
 pub use status::{
     AppStatus, CanaryState, ClusterAppReference, EnvironmentStatus, Evidence, FailedRelease,
-    HoldStatus, Origin, PipelineStatus, PromotionSummary, Proposal, Report, ReportedRevision,
-    TargetProblem, TargetStatus, WaitingApproval,
+    HoldStatus, Origin, PipelineStatus, PreflightProblem, PromotionSummary, Proposal, Report,
+    ReportedRevision, TargetProblem, TargetStatus, WaitingApproval,
 };
 
 /// Condition type: something keeps the next environment from being promoted.
 pub const PROMOTION_PENDING: &str = "PromotionPending";
+
+/// Condition type: whether the strategies of all environments can be used. Absent while nothing is wrong.
+pub const STRATEGY_READY: &str = "StrategyReady";

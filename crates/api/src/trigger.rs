@@ -27,6 +27,8 @@ pub use status::{
     version = "v1alpha1",
     kind = "PipelineTrigger",
     namespaced,
+    category = "sluice",
+    shortname = "pt",
     status = "PipelineTriggerStatus",
     derive = "Default",
     derive = "PartialEq",

@@ -23,11 +23,13 @@ use crate::pipeline::PipelineSpec;
     derive = "PartialEq",
     doc = "A Pipeline in the API group of the first proposal (RFC-0001). Sluice keeps a Pipeline of the same \
            name in pipelines.weave.works equal to it and copies its status back.",
-    printcolumn = r#"{"name":"App Kind","type":"string","jsonPath":".spec.appRef.kind"}"#,
-    printcolumn = r#"{"name":"App Name","type":"string","jsonPath":".spec.appRef.name"}"#,
-    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.state"}"#,
+    printcolumn = r#"{"name":"Runs","type":"string","jsonPath":".status.runs"}"#,
+    printcolumn = r#"{"name":"App Kind","type":"string","jsonPath":".spec.appRef.kind","priority":1}"#,
+    printcolumn = r#"{"name":"App Name","type":"string","jsonPath":".spec.appRef.name","priority":1}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
-    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#
+    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(transparent)]
 pub struct WegoPipelineSpec {

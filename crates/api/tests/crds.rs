@@ -182,7 +182,9 @@ fn columns(kind: &str) -> Vec<String> {
 fn kubectl_shows_the_columns_people_know() {
     assert_eq!(
         columns("Pipeline"),
-        ["App Kind", "App Name", "Age", "Ready", "Status"]
+        [
+            "State", "Runs", "App Kind", "App Name", "Ready", "Status", "Age"
+        ]
     );
     assert_eq!(
         columns("GitopsCluster"),

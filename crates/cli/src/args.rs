@@ -6,6 +6,7 @@ pub(crate) mod cross_dc;
 #[cfg(feature = "demo")]
 pub(crate) mod demo;
 pub(crate) mod legacy;
+pub(crate) mod reference;
 pub(crate) mod server;
 #[cfg(feature = "standalone")]
 pub(crate) mod standalone;
@@ -15,14 +16,22 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
-use crate::{
-    commands::{self, EXIT_CODES},
-    crds,
-};
+use crate::{commands, crds};
+
+/// Text below the list of commands.
+const AFTER_HELP: &str = "\
+Commands that use a cluster accept --kubeconfig FILE, --context NAME and -n, --namespace NAME, before or
+after the command.
+
+Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands with
+--wait)";
+
+/// Flags with a value that may stand before the command.
+const LEADING_FLAGS: [&str; 4] = ["--kubeconfig", "--context", "--namespace", "-n"];
 
 /// Promotes releases through environments for teams on Flux
 #[derive(Debug, Parser)]
-#[command(name = "sluice", version, arg_required_else_help = true, after_help = EXIT_CODES)]
+#[command(name = "sluice", version, arg_required_else_help = true, after_help = AFTER_HELP)]
 pub(crate) struct Arguments {
     #[command(subcommand)]
     pub(crate) command: Command,
@@ -35,6 +44,9 @@ pub(crate) enum Command {
     Controller(Box<controller::Arguments>),
     /// Print the CustomResourceDefinitions as YAML, for `kubectl apply --server-side -f -`
     Crds(crds::Arguments),
+    /// Print the command reference as Markdown
+    #[command(name = "__reference", hide = true)]
+    Reference,
     #[command(flatten)]
     Client(Box<commands::ClientCommand>),
     /// List the triggers of a pipeline: its source, image automation, PipelineTriggers and webhooks
@@ -64,7 +76,7 @@ pub(crate) struct OmittedCommand {
 
 /// Parses the command line of this process. Prints help or usage errors, and then exits.
 pub(crate) fn parse() -> Arguments {
-    let typed = with_double_dashes(std::env::args_os());
+    let typed = with_leading_flags_last(with_double_dashes(std::env::args_os()));
     let called = typed.first().map(std::path::Path::new);
     let is_plugin = called
         .and_then(|called| called.file_stem())
@@ -98,6 +110,30 @@ fn with_double_dashes(typed: impl IntoIterator<Item = OsString>) -> Vec<OsString
             }
         })
         .collect()
+}
+
+/// Moves flags like `-n shop` from before the command to the end, where each command has its own.
+pub(crate) fn with_leading_flags_last(typed: Vec<OsString>) -> Vec<OsString> {
+    let mut words = typed.into_iter().peekable();
+    let mut moved = Vec::new();
+    let mut rest: Vec<OsString> = words.next().into_iter().collect();
+    while let Some(flag) = words.next_if(is_leading_flag) {
+        let has_value = flag.to_str().is_some_and(|it| !LEADING_FLAGS.contains(&it));
+        moved.push(flag);
+        moved.extend(words.next_if(|_| !has_value));
+    }
+    rest.extend(words);
+    let end = rest.iter().position(|word| word == "--");
+    let end = end.unwrap_or(rest.len());
+    rest.splice(end..end, moved);
+    rest
+}
+
+/// `-n`, `--namespace` or `--namespace=shop`.
+fn is_leading_flag(word: &OsString) -> bool {
+    let word = word.to_str().unwrap_or_default();
+    let name = word.split('=').next().unwrap_or_default();
+    LEADING_FLAGS.contains(&name)
 }
 
 #[cfg(test)]

@@ -4,25 +4,33 @@
 //! Control characters in text from clusters are removed. Decisions are made by the planner.
 
 mod approve;
+mod check;
 mod checkout;
 mod cluster;
 mod cluster_error;
 mod completion;
+mod create;
+mod dashboard;
+mod events;
 mod explain;
 mod format;
 mod get;
 mod history;
 mod hooks;
 mod install;
+mod installed;
 mod lint;
+mod output;
 mod plan;
 mod promote;
+mod reconcile;
 mod scaffold;
 mod status;
 mod suspend;
 mod table;
 mod terminal;
 mod tree;
+mod uninstall;
 mod version;
 mod wait;
 mod watch;
@@ -32,23 +40,27 @@ use std::{fmt, io::Write, process::ExitCode};
 
 use clap::Subcommand;
 
+pub(crate) use cluster::ClusterFlags;
+
 /// The exit codes, as shown in `--help`.
 pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage error; \
      3 still held or waiting at the timeout (commands with --wait)";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
-    /// List pipelines, promotions, changes, triggers or clusters
+    /// List pipelines, promotions, changes, triggers or clusters, also as they change
     Get(get::Arguments),
-    /// Show a diagram of a pipeline: what each environment runs and why a promotion waits
+    /// Show what each environment runs and why a promotion waits: a diagram of a pipeline, or all pipelines
     #[command(after_help = EXIT_CODES)]
     Status(status::Arguments),
     /// Explain the state of each environment and why a promotion waits
     Explain(explain::Arguments),
     /// Show environments, targets, apps and images as a tree
     Tree(tree::Arguments),
-    /// List the promotions of a pipeline, newest first
+    /// List the promotions of a pipeline, or of all, newest first
     History(history::Arguments),
+    /// List the Kubernetes Events about pipelines and promotions
+    Events(events::Arguments),
     /// Approve the revision that waits for approval in an environment
     #[command(after_help = EXIT_CODES)]
     Approve(approve::Arguments),
@@ -62,8 +74,17 @@ pub(crate) enum ClientCommand {
     Suspend(suspend::Arguments),
     /// Resume a suspended pipeline or environment
     Resume(suspend::Arguments),
+    /// Ask the controller to reconcile a pipeline now, and wait until it has
+    #[command(after_help = EXIT_CODES)]
+    Reconcile(reconcile::Arguments),
     /// Print the changes of pipelines as they happen, until interrupted
     Watch(watch::Arguments),
+    /// Forward a local port to the dashboard, and open it in a browser
+    Dashboard(dashboard::Arguments),
+    /// Create a pipeline from flags, or print its manifest
+    Create(create::Arguments),
+    /// Check the cluster: versions, CRDs, your rights, and what each pipeline needs for its promotions
+    Check(check::Arguments),
     /// Check manifests without a cluster
     Lint(lint::Arguments),
     /// Show the exact change that a promotion would make in a git checkout
@@ -75,10 +96,21 @@ pub(crate) enum ClientCommand {
     Hooks(hooks::Arguments),
     /// Print the manifests to install Sluice in a cluster
     Install(install::Arguments),
+    /// Delete what `sluice install` created
+    Uninstall(uninstall::Arguments),
     /// Print a shell completion script
     Completion(completion::Arguments),
-    /// Print the version
+    /// Print the candidates for the last word of a command line; completion scripts call it
+    #[command(name = "__complete", hide = true)]
+    Complete(completion::CompleteArguments),
+    /// Print the version of this binary, of the controllers on the cluster and of Kubernetes
     Version(version::Arguments),
+}
+
+/// A client for the selected cluster, and the selected namespace.
+pub(crate) async fn connect(flags: &ClusterFlags) -> anyhow::Result<(kube::Client, String)> {
+    let cluster = flags.connect().await?;
+    Ok((cluster.client, cluster.namespace))
 }
 
 /// Runs a command.
@@ -89,6 +121,13 @@ pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::
         ClientCommand::Explain(arguments) => explain::run(&arguments, out).await,
         ClientCommand::Tree(arguments) => tree::run(&arguments, out).await,
         ClientCommand::History(arguments) => history::run(&arguments, out).await,
+        ClientCommand::Check(arguments) => check::run(&arguments, out).await,
+        ClientCommand::Events(arguments) => events::run(&arguments, out).await,
+        ClientCommand::Reconcile(arguments) => reconcile::run(&arguments, out).await,
+        ClientCommand::Dashboard(arguments) => dashboard::run(&arguments, out).await,
+        ClientCommand::Create(arguments) => create::run(&arguments, out).await,
+        ClientCommand::Uninstall(arguments) => uninstall::run(&arguments, out).await,
+        ClientCommand::Complete(arguments) => completion::complete(&arguments, out).await,
         ClientCommand::Approve(arguments) => approve::run(&arguments, out).await,
         ClientCommand::Promote(arguments) => promote::promote(&arguments, out).await,
         ClientCommand::Rollback(arguments) => promote::rollback(&arguments, out).await,
@@ -101,7 +140,7 @@ pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::
         ClientCommand::Hooks(arguments) => hooks::run(&arguments, out).await,
         ClientCommand::Install(arguments) => install::run(&arguments, out),
         ClientCommand::Completion(arguments) => completion::run(&arguments, out),
-        ClientCommand::Version(arguments) => version::run(&arguments, out),
+        ClientCommand::Version(arguments) => version::run(&arguments, out).await,
     }
 }
 
@@ -117,10 +156,38 @@ impl fmt::Display for WaitTimeout {
 
 impl std::error::Error for WaitTimeout {}
 
+/// The error of arguments that do not fit together.
+#[derive(Debug)]
+pub(crate) struct UsageError(pub(crate) String);
+
+impl fmt::Display for UsageError {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for UsageError {}
+
 /// The exit code for an error.
 pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
+    if error.is::<UsageError>() {
+        return ExitCode::from(2);
+    }
     match error.is::<WaitTimeout>() {
         true => ExitCode::from(3),
         false => ExitCode::FAILURE,
     }
+}
+
+/// The error with its causes. A cause that the text already contains is not repeated.
+pub(crate) fn error_text(error: &anyhow::Error) -> String {
+    let mut text = String::new();
+    for cause in error.chain().map(ToString::to_string) {
+        if text.is_empty() {
+            text = cause;
+        } else if !text.contains(&cause) {
+            text = format!("{text}: {cause}");
+        }
+    }
+    text
 }

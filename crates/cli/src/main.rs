@@ -42,6 +42,9 @@ async fn run() -> ExitCode {
     let outcome = match args::parse().command {
         Command::Controller(arguments) => controller::run(&arguments).await,
         Command::Crds(arguments) => crds::run(&arguments, &mut anstream::stdout().lock()),
+        Command::Reference => {
+            args::reference::write(&mut anstream::stdout().lock()).map_err(Into::into)
+        }
         Command::Client(command) => commands::run(*command, &mut anstream::stdout()).await,
         Command::Triggers(arguments) => {
             triggers::print(&arguments, &mut anstream::stdout().lock()).await
@@ -60,7 +63,7 @@ async fn run() -> ExitCode {
         // The reader closed the pipe, as in `sluice crds | head`.
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            anstream::eprintln!("sluice: {error:#}");
+            anstream::eprintln!("sluice: {}", commands::error_text(&error));
             commands::exit_code(&error)
         }
     }

@@ -15,15 +15,12 @@ use trigger::plan::{ListedTrigger, TriggerObjects, triggers_of};
 
 use crate::{
     args::triggers::{Arguments, TriggersOutput},
-    kubeconfig,
+    commands,
 };
 
 /// Runs `sluice triggers`.
 pub(crate) async fn print(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    let config = kubeconfig::load(arguments.kubeconfig.as_deref()).await?;
-    let namespace = arguments.namespace.clone();
-    let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-    let client = Client::try_from(config).context("cannot create the Kubernetes client")?;
+    let (client, namespace) = commands::connect(&arguments.connection).await?;
     write(&client, &namespace, arguments, out).await
 }
 

@@ -9,7 +9,9 @@ use kube::Client;
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Caches, ChangeReconciler, Metrics, PromotionReconciler, Settings, change, promotion,
+    Caches, ChangeReconciler, Metrics, PromotionReconciler, Settings, change,
+    preflight::{self, PreflightReconciler},
+    promotion,
     reconciler_base::ReconcilerBase,
 };
 use runtime::{EventRecorder, Health, LeaderGuard};
@@ -72,15 +74,18 @@ pub fn all() -> Vec<Controller> {
     ]
 }
 
-/// Two reconcilers with the same repositories and forges: mirrors and rate limits are shared.
+/// The reconcilers with the same repositories and forges: mirrors and rate limits are shared.
 async fn promotions_and_changes(context: Context) -> Result<(), Failure> {
     let (for_promotions, for_changes) =
         (ReconcilerBase::of(&context), ReconcilerBase::of(&context));
     let strategies = for_promotions.strategies()?;
     let promotions = PromotionReconciler::with(for_promotions, strategies.clone());
     let promotions = promotion::run(promotions);
+    let preflight = PreflightReconciler::with(ReconcilerBase::of(&context), strategies.clone());
+    let preflight = preflight::run(preflight);
     let changes = change::run(ChangeReconciler::with(for_changes, strategies));
     tokio::select! {
+        () = preflight => Ok(()),
         () = promotions => Ok(()),
         () = changes => Ok(()),
         () = context.stop.cancelled() => Ok(()),

@@ -19,6 +19,7 @@ pub mod keys;
 pub mod metrics;
 mod namespaces;
 pub mod pipeline;
+mod preflight;
 pub mod promotion;
 mod reconcile;
 mod reconciler_base;

@@ -11,6 +11,7 @@ mod failure;
 mod forge_repository;
 mod manifest_edit;
 mod notification;
+mod preflight;
 mod preview;
 mod promotion_description;
 mod promotion_proposal;

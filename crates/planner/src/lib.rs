@@ -12,6 +12,7 @@
 //! | [`explain()`] | a plan as text for people |
 //! | [`environment_state`], [`completion`] | the state of a target, an environment or a pipeline in one word |
 //! | [`deployments()`], [`delivery_figures`] | what ran where and when, and how deliveries went |
+//! | [`summarised`], [`runs_text`], [`shortened`] | one line about a pipeline, as lists show it |
 //! | [`adopt`] | how a Pipeline of the group pipelines.wego.weave.works and its copy are kept equal |
 //! | [`lint()`] | mistakes in the spec of a pipeline |
 //! | [`approvable`], [`request_annotation`] | what people can approve and request |
@@ -36,6 +37,7 @@ mod hold;
 pub mod hook;
 mod lint;
 mod observation;
+mod overview;
 mod plan;
 mod promotion_phase;
 mod release;
@@ -65,11 +67,12 @@ pub use evidence::is_reported;
 pub use explain::{explain, explain_environment, promotion_lines};
 pub use fold::{fold, needs_images};
 pub use hold::{Hold, HoldReason};
-pub use lint::{LintFinding, lint};
+pub use lint::{LintFinding, lint, secrets_of, strategies_in_use};
 pub use observation::{
     ObservedApp, ObservedCanaries, ObservedEnvironment, ObservedPipeline, ObservedSource,
     ObservedTarget, TargetState,
 };
+pub use overview::{running_revisions, runs_text, shortened, state_text, summarised};
 pub use plan::{
     EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus, version_for,
 };

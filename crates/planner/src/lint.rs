@@ -1,8 +1,8 @@
 //! Finds mistakes in the spec of a pipeline before it runs.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use api::pipeline::{Environment, PipelineSpec, PromotionSettings, Target};
+use api::pipeline::{Environment, PipelineSpec, PromotionSettings, Strategy, Target};
 
 use crate::{hold::list, validity};
 
@@ -41,6 +41,33 @@ pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
         findings.push(error(text.to_owned()));
     }
     findings
+}
+
+/// The strategy of each environment that promotions lead into.
+pub fn strategies_in_use(spec: &PipelineSpec) -> Vec<(&str, &Strategy)> {
+    let has_source = spec.source.is_some();
+    let mut environments = spec.environments.iter();
+    if !has_source {
+        // Nothing is promoted into the first one.
+        environments.next();
+    }
+    let all = environments.filter_map(|environment| {
+        let settings = spec.promotion_into(&environment.name)?;
+        Some((environment.name.as_str(), &settings.strategy))
+    });
+    all.filter(|(_, strategy)| !validity::strategies(strategy).is_empty())
+        .collect()
+}
+
+/// The names of the Secrets that a strategy uses, in the namespace of the pipeline.
+pub fn secrets_of(strategy: &Strategy) -> BTreeSet<&str> {
+    let pull_request = strategy.pull_request.as_ref().map(|to| &to.secret_ref);
+    let commit = strategy.commit.as_ref().map(|to| &to.secret_ref);
+    let webhook = strategy.webhook.as_ref();
+    let webhook = webhook.and_then(|to| to.secret_ref.as_ref());
+    let all = [pull_request, commit, webhook, strategy.secret_ref.as_ref()];
+    let names = all.into_iter().flatten().map(|it| it.name.as_str());
+    names.collect()
 }
 
 fn promotes(spec: &PipelineSpec, environment: &Environment) -> bool {

@@ -19,15 +19,19 @@ use crate::{
     version = "v1alpha1",
     kind = "Pipeline",
     namespaced,
+    category = "sluice",
+    shortname = "pipe",
     status = "super::PipelineStatus",
     derive = "Default",
     derive = "PartialEq",
     doc = "Moves releases of one application through environments.",
-    printcolumn = r#"{"name":"App Kind","type":"string","jsonPath":".spec.appRef.kind"}"#,
-    printcolumn = r#"{"name":"App Name","type":"string","jsonPath":".spec.appRef.name"}"#,
-    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#,
+    printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.state"}"#,
+    printcolumn = r#"{"name":"Runs","type":"string","jsonPath":".status.runs"}"#,
+    printcolumn = r#"{"name":"App Kind","type":"string","jsonPath":".spec.appRef.kind","priority":1}"#,
+    printcolumn = r#"{"name":"App Name","type":"string","jsonPath":".spec.appRef.name","priority":1}"#,
     printcolumn = r#"{"name":"Ready","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].status"}"#,
-    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message"}"#
+    printcolumn = r#"{"name":"Status","type":"string","jsonPath":".status.conditions[?(@.type==\"Ready\")].message","priority":1}"#,
+    printcolumn = r#"{"name":"Age","type":"date","jsonPath":".metadata.creationTimestamp"}"#
 )]
 #[serde(rename_all = "camelCase", default, remote = "Self")]
 #[schemars(!default)]

@@ -37,6 +37,18 @@ pub struct PipelineStatus {
     )]
     #[schemars(schema_with = "schema::conditions")]
     pub conditions: Vec<Condition>,
+    /// The state in a few words, such as `prod awaiting approval`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 320))]
+    pub state: Option<String>,
+    /// What each environment runs, such as `dev 1.1.0 > prod 1.0.0`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub runs: Option<String>,
+    /// The value of the annotation `reconcile.fluxcd.io/requestedAt` when the pipeline was last reconciled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub last_handled_reconcile_at: Option<String>,
     /// What the pipeline's source proposes for the first environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal: Option<Proposal>,
@@ -54,6 +66,14 @@ pub struct PipelineStatus {
         skip_serializing_if = "is_default"
     )]
     pub reports: BTreeMap<String, Report>,
+    /// Why promotions into an environment would fail, as found before one needs its strategy, by
+    /// environment name.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    pub preflight: BTreeMap<String, PreflightProblem>,
     /// Pending requests, by environment name.
     #[serde(
         default,
@@ -61,6 +81,19 @@ pub struct PipelineStatus {
         skip_serializing_if = "is_default"
     )]
     pub requests: BTreeMap<String, Request>,
+}
+
+/// Why promotions into an environment would fail.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct PreflightProblem {
+    /// A fixed reason.
+    #[schemars(length(max = 256))]
+    pub reason: String,
+    /// What is wrong, and what resolves it.
+    #[schemars(length(max = 1024))]
+    pub message: String,
 }
 
 /// The state of one environment.

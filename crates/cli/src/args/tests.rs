@@ -2,7 +2,7 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser};
 
-use super::{Arguments, Command, controller, with_double_dashes};
+use super::{Arguments, Command, controller, with_double_dashes, with_leading_flags_last};
 
 fn parse(flags: &[&str]) -> Result<controller::Arguments, clap::Error> {
     let typed = ["sluice", "controller"]
@@ -107,4 +107,31 @@ fn an_unknown_flag_suggests_a_similar_one() {
     assert!(error.contains("'--watch-namespace'"), "{error}");
     assert!(parse(&["-unknown"]).is_err());
     assert!(parse(&["stray"]).is_err());
+}
+
+#[test]
+fn flags_that_select_the_cluster_may_stand_before_the_command() {
+    for (typed, expected) in [
+        (
+            "sluice -n shop get pipelines",
+            "sluice get pipelines -n shop",
+        ),
+        (
+            "sluice --context=a --namespace b status web",
+            "sluice status web --context=a --namespace b",
+        ),
+        (
+            "sluice get pipelines -n shop",
+            "sluice get pipelines -n shop",
+        ),
+        ("sluice -n shop demo -- -x", "sluice demo -n shop -- -x"),
+        ("sluice --help", "sluice --help"),
+        ("sluice -n", "sluice -n"),
+        ("sluice", "sluice"),
+    ] {
+        let words = typed.split(' ').map(OsString::from).collect();
+        let moved = with_leading_flags_last(words);
+        let moved: Vec<_> = moved.iter().map(|it| it.to_str().unwrap()).collect();
+        assert_eq!(moved.join(" "), expected);
+    }
 }

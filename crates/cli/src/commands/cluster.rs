@@ -1,6 +1,6 @@
 //! The connection to a cluster, and the Pipelines and Promotions on it.
 
-use std::path::PathBuf;
+use std::{ffi::OsString, path::PathBuf};
 
 use anyhow::{Context, anyhow, bail};
 use api::{
@@ -20,15 +20,15 @@ use super::{cluster_error::cluster_error, format::closest_name, terminal::clean}
 pub(super) const FIELD_MANAGER: &str = "sluice";
 
 /// The flags that select the cluster and the namespace.
-#[derive(Debug, clap::Args)]
+#[derive(Debug, Default, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub(crate) struct ClusterFlags {
     /// Kubeconfig to use [default: $KUBECONFIG or ~/.kube/config]
     #[arg(long, value_name = "FILE")]
-    kubeconfig: Option<PathBuf>,
+    pub(super) kubeconfig: Option<PathBuf>,
     /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME")]
-    context: Option<String>,
+    pub(super) context: Option<String>,
     /// Namespace [default: that of the context]
     #[arg(long, short, value_name = "NAME")]
     pub(super) namespace: Option<String>,
@@ -49,6 +49,23 @@ impl ClusterFlags {
         let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
         let client = Client::try_from(config).context("cannot use the kubeconfig")?;
         Ok(Cluster { client, namespace })
+    }
+
+    /// Whether there is a kubeconfig, or this process runs in a cluster.
+    pub(super) async fn is_configured(&self) -> bool {
+        self.kubeconfig.is_some() || self.context.is_some() || self.config().await.is_ok()
+    }
+
+    /// The flags that make kubectl use the same cluster.
+    pub(super) fn kubectl_flags(&self) -> Vec<OsString> {
+        let mut flags = Vec::new();
+        if let Some(file) = &self.kubeconfig {
+            flags.extend(["--kubeconfig".into(), file.clone().into_os_string()]);
+        }
+        if let Some(context) = &self.context {
+            flags.extend(["--context".into(), context.into()]);
+        }
+        flags
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
@@ -118,6 +135,32 @@ impl Cluster {
         anyhow!("there is no pipeline {name} in namespace {namespace}: {hint}")
     }
 
+    /// The pipelines of the namespace, or of all. Says so if there are none.
+    pub(super) async fn pipelines(&self, is_everywhere: bool) -> anyhow::Result<Vec<Pipeline>> {
+        let pipelines = self.api_in::<Pipeline>(is_everywhere);
+        let list = pipelines.list(&ListParams::default()).await;
+        let list = list.map_err(|error| cluster_error("list the pipelines", error))?;
+        if list.items.is_empty() {
+            let scope = match is_everywhere {
+                true => "any namespace".to_owned(),
+                false => format!("namespace {}; select another with -n or -A", self.namespace),
+            };
+            anstream::eprintln!("no pipelines in {scope}");
+        }
+        Ok(list.items)
+    }
+
+    /// The API of one kind in the selected namespace, or in all.
+    pub(super) fn api_in<K>(&self, is_everywhere: bool) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope, DynamicType = ()>,
+    {
+        match is_everywhere {
+            true => Api::all(self.client.clone()),
+            false => self.api(&self.namespace),
+        }
+    }
+
     /// The promotions of a pipeline, oldest first.
     pub(super) async fn promotions(&self, pipeline: &Pipeline) -> anyhow::Result<Vec<Promotion>> {
         let (namespace, name) = key(pipeline);
@@ -126,13 +169,20 @@ impl Cluster {
         let list = list.map_err(|error| cluster_error("list the promotions", error))?;
         let mut all = list.items;
         all.retain(|promotion| promotion.spec.pipeline == name);
-        all.sort_by_key(|promotion| {
-            promotion
-                .metadata
-                .creation_timestamp
-                .as_ref()
-                .map(|it| it.0)
-        });
+        all.sort_by_key(creation_time);
+        Ok(all)
+    }
+
+    /// The promotions of the namespace, or of all, oldest first.
+    pub(super) async fn all_promotions(
+        &self,
+        is_everywhere: bool,
+    ) -> anyhow::Result<Vec<Promotion>> {
+        let promotions = self.api_in::<Promotion>(is_everywhere);
+        let list = promotions.list(&ListParams::default()).await;
+        let list = list.map_err(|error| cluster_error("list the promotions", error))?;
+        let mut all = list.items;
+        all.sort_by_key(creation_time);
         Ok(all)
     }
 
@@ -148,6 +198,11 @@ impl Cluster {
         user.and_then(|user| user.username)
             .context("the SelfSubjectReview of the cluster has no user name")
     }
+}
+
+fn creation_time(promotion: &Promotion) -> Option<jiff::Timestamp> {
+    let created = promotion.metadata.creation_timestamp.as_ref();
+    created.map(|it| it.0)
 }
 
 /// The label selector for the promotions of a pipeline.

@@ -2,10 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use api::{
-    Time,
-    pipeline::{EnvironmentStatus, TargetStatus},
-};
+use api::{Time, pipeline::TargetStatus};
 use jiff::Timestamp;
 
 /// The name that is most similar to what was typed, if one is similar enough.
@@ -46,33 +43,6 @@ pub(super) fn duration(seconds: i64) -> String {
     }
 }
 
-/// The revisions that the targets of an environment run, with failed releases.
-pub(super) fn running_revisions(status: Option<&EnvironmentStatus>) -> String {
-    let targets = status
-        .map(|status| status.targets.as_slice())
-        .unwrap_or_default();
-    let mut revisions: Vec<String> = targets.iter().flat_map(revisions).collect();
-    revisions.sort_unstable();
-    revisions.dedup();
-    match revisions.as_slice() {
-        [] => "-".to_owned(),
-        several => several.join(" + "),
-    }
-}
-
-/// The revisions of a target: apps that are selected by label may have different ones.
-fn revisions(target: &TargetStatus) -> Vec<String> {
-    let apps = target.apps.iter();
-    let mut each: Vec<_> = match planner::release(target) {
-        Some(release) => vec![release],
-        None => apps.filter_map(|app| app.revision.clone()).collect(),
-    };
-    if each.is_empty() {
-        each.push("-".to_owned());
-    }
-    each
-}
-
 /// The names of targets. Where two are equal, the namespaces of their GitopsClusters are added.
 pub(super) fn target_names(targets: &[TargetStatus]) -> Vec<String> {
     let names: Vec<String> = targets.iter().map(planner::target_name).collect();
@@ -96,31 +66,9 @@ fn cluster_namespace(target: &TargetStatus) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use api::pipeline::{AppStatus, ClusterAppReference, ClusterReference};
+    use api::pipeline::{ClusterAppReference, ClusterReference};
 
     use super::*;
-
-    #[test]
-    fn apps_with_revisions_of_their_own_are_all_named() {
-        let app = |revision: &str| AppStatus {
-            revision: Some(revision.to_owned()),
-            ..AppStatus::default()
-        };
-        let target = TargetStatus {
-            apps: vec![app("6.1.0"), app("7")],
-            ..TargetStatus::default()
-        };
-        let environment = |targets| EnvironmentStatus {
-            targets,
-            ..EnvironmentStatus::default()
-        };
-        assert_eq!(
-            running_revisions(Some(&environment(vec![target]))),
-            "6.1.0 + 7"
-        );
-        let nothing = environment(vec![TargetStatus::default()]);
-        assert_eq!(running_revisions(Some(&nothing)), "-");
-    }
 
     #[test]
     fn targets_on_clusters_with_the_same_name_are_told_apart() {

@@ -1,7 +1,10 @@
-//! `sluice get`: lists objects of our kinds.
+//! `sluice get`: lists objects of our kinds, once or as they change.
 
+mod follow;
+mod kinds;
 mod rows;
 
+pub(super) use kinds::{kind_names, resource_named};
 pub(super) use rows::{people, phase};
 
 use std::io::Write;
@@ -15,43 +18,38 @@ use kube::{
 use serde_json::{Value, json};
 
 use super::{
+    UsageError,
     cluster::{Cluster, ClusterFlags},
     cluster_error::cluster_error,
     format::closest_name,
-    table, terminal, yaml,
+    table::TableWriter,
+    terminal, yaml,
 };
+use kinds::{ListedKind, Selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Kind to list
-    kind: ListedKind,
-    /// Only objects with these names
-    names: Vec<String>,
+    /// KIND [NAME…], or KIND/NAME…: pipelines, promotions, changes, triggers, clusters, all;
+    /// several kinds are separated by commas
+    #[arg(required = true, value_name = "KIND")]
+    objects: Vec<String>,
     /// List all namespaces
-    #[arg(long, short = 'A', conflicts_with_all = ["names", "namespace"])]
+    #[arg(long, short = 'A', conflicts_with = "namespace")]
     all_namespaces: bool,
     /// Label selector
-    #[arg(long, short = 'l', value_name = "LABELS", conflicts_with = "names")]
+    #[arg(long, short = 'l', value_name = "LABELS")]
     selector: Option<String>,
+    /// Print objects again when they change, until interrupted
+    #[arg(long, short)]
+    watch: bool,
+    /// Print no header
+    #[arg(long)]
+    no_headers: bool,
     /// Output format
     #[arg(long, short, value_enum, default_value = "table")]
     output: GetOutput,
     #[command(flatten)]
     connection: ClusterFlags,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ListedKind {
-    #[value(aliases = ["pipeline"])]
-    Pipelines,
-    #[value(aliases = ["promotion"])]
-    Promotions,
-    #[value(aliases = ["change"])]
-    Changes,
-    #[value(aliases = ["trigger", "pipelinetrigger", "pipelinetriggers"])]
-    Triggers,
-    #[value(aliases = ["cluster", "gitopscluster", "gitopsclusters"])]
-    Clusters,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -63,75 +61,86 @@ enum GetOutput {
     Name,
 }
 
-impl ListedKind {
-    fn resource(self) -> ApiResource {
-        match self {
-            Self::Pipelines => ApiResource::erase::<api::Pipeline>(&()),
-            Self::Promotions => ApiResource::erase::<api::Promotion>(&()),
-            Self::Changes => ApiResource::erase::<api::Change>(&()),
-            Self::Triggers => ApiResource::erase::<api::PipelineTrigger>(&()),
-            Self::Clusters => ApiResource::erase::<api::GitopsCluster>(&()),
-        }
+pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let selections = kinds::parse(&arguments.objects)?;
+    let has_names = selections.iter().any(|it| !it.names.is_empty());
+    if has_names && (arguments.all_namespaces || arguments.selector.is_some()) {
+        let text = "names cannot be combined with --all-namespaces or --selector";
+        return Err(UsageError(text.to_owned()).into());
+    }
+    let cluster = arguments.connection.connect().await?;
+    if arguments.watch {
+        let [selection] = selections.as_slice() else {
+            return Err(UsageError("--watch needs exactly one kind".to_owned()).into());
+        };
+        return follow::follow(arguments, selection, &cluster, out).await;
+    }
+    let mut found = Vec::new();
+    for selection in &selections {
+        let objects = list(arguments, selection, &cluster).await?;
+        found.push((selection.kind, objects));
+    }
+    let is_table = matches!(arguments.output, GetOutput::Table | GetOutput::Wide);
+    if is_table && found.iter().all(|(_, objects)| objects.is_empty()) {
+        report_nothing(arguments, &selections, &cluster);
+        return Ok(());
+    }
+    match arguments.output {
+        GetOutput::Json => write_json(&document(&selections, found)?, out),
+        GetOutput::Yaml => yaml::write(out, &document(&selections, found)?),
+        _ => write_all(arguments, found, out),
     }
 }
 
-pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    let cluster = arguments.connection.connect().await?;
-    let objects = list(arguments, &cluster).await?;
-    let resource = arguments.kind.resource();
-    match arguments.output {
-        GetOutput::Json => {
-            let all = document(arguments, &objects)?;
-            let text = serde_json::to_string_pretty(&all).context("cannot write JSON")?;
-            writeln!(out, "{text}")?;
+fn report_nothing(arguments: &Arguments, selections: &[Selection], cluster: &Cluster) {
+    let scope = match arguments.all_namespaces {
+        true => "any namespace".to_owned(),
+        false => format!("namespace {}", cluster.namespace),
+    };
+    let kinds = selections.iter().map(|it| it.kind.resource().plural);
+    let kinds: Vec<_> = kinds.collect();
+    anstream::eprintln!("no {} in {scope}", kinds.join(", "));
+}
+
+/// Writes tables or names, of several kinds below each other.
+fn write_all(
+    arguments: &Arguments,
+    found: Vec<(ListedKind, Vec<DynamicObject>)>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let has_gaps = arguments.output != GetOutput::Name;
+    let found = found.into_iter().filter(|(_, objects)| !objects.is_empty());
+    for (index, (kind, objects)) in found.enumerate() {
+        if index > 0 && has_gaps {
+            writeln!(out)?;
         }
-        GetOutput::Yaml => yaml::write(out, &document(arguments, &objects)?)?,
-        GetOutput::Name => {
-            let kind = resource.kind.to_ascii_lowercase();
-            for object in objects {
-                writeln!(out, "{kind}.{}/{}", resource.group, object.name_any())?;
-            }
-        }
-        GetOutput::Table | GetOutput::Wide if objects.is_empty() => {
-            let scope = match arguments.all_namespaces {
-                true => "any namespace".to_owned(),
-                false => format!("namespace {}", cluster.namespace),
-            };
-            anstream::eprintln!("no {} in {scope}", resource.plural);
-        }
-        GetOutput::Table | GetOutput::Wide => write_table(arguments, objects, out)?,
+        ObjectPrinter::new(arguments).print(kind, objects, out)?;
     }
     Ok(())
 }
 
 /// The requested objects, in the order of the names if there are any.
-async fn list(arguments: &Arguments, cluster: &Cluster) -> anyhow::Result<Vec<DynamicObject>> {
-    let resource = arguments.kind.resource();
-    let client = cluster.client.clone();
-    let objects: Api<DynamicObject> = match arguments.all_namespaces {
-        true => Api::all_with(client, &resource),
-        false => Api::namespaced_with(client, &cluster.namespace, &resource),
-    };
+async fn list(
+    arguments: &Arguments,
+    selection: &Selection,
+    cluster: &Cluster,
+) -> anyhow::Result<Vec<DynamicObject>> {
+    let resource = selection.kind.resource();
+    let objects = api_of(cluster, &resource, arguments.all_namespaces);
     let parameters = ListParams {
         label_selector: arguments.selector.clone(),
         ..ListParams::default()
     };
     let list = objects.list(&parameters).await;
-    let mut all = list
+    let all = list
         .map_err(|error| cluster_error(&format!("list {}", resource.plural), error))?
         .items;
-    for object in &mut all {
-        object.types = Some(kube::api::TypeMeta {
-            api_version: resource.api_version.clone(),
-            kind: resource.kind.clone(),
-        });
-        object.metadata.managed_fields = None;
-    }
-    if arguments.names.is_empty() {
+    let all: Vec<_> = all.into_iter().map(|it| tidy(it, &resource)).collect();
+    if selection.names.is_empty() {
         return Ok(all);
     }
     let mut named = Vec::new();
-    for name in &arguments.names {
+    for name in &selection.names {
         let found = all.iter().find(|object| object.name_any() == *name);
         let Some(object) = found else {
             bail!("{}", missing(&resource, &cluster.namespace, name, &all));
@@ -139,6 +148,24 @@ async fn list(arguments: &Arguments, cluster: &Cluster) -> anyhow::Result<Vec<Dy
         named.push(object.clone());
     }
     Ok(named)
+}
+
+fn api_of(cluster: &Cluster, resource: &ApiResource, is_everywhere: bool) -> Api<DynamicObject> {
+    let client = cluster.client.clone();
+    match is_everywhere {
+        true => Api::all_with(client, resource),
+        false => Api::namespaced_with(client, &cluster.namespace, resource),
+    }
+}
+
+/// The object with its kind and without managed fields.
+fn tidy(mut object: DynamicObject, resource: &ApiResource) -> DynamicObject {
+    object.types = Some(kube::api::TypeMeta {
+        api_version: resource.api_version.clone(),
+        kind: resource.kind.clone(),
+    });
+    object.metadata.managed_fields = None;
+    object
 }
 
 fn missing(
@@ -158,33 +185,85 @@ fn missing(
 }
 
 /// A single object if one name was given, otherwise a List.
-fn document(arguments: &Arguments, objects: &[DynamicObject]) -> anyhow::Result<Value> {
-    if let ([object], [_]) = (objects, arguments.names.as_slice()) {
-        return serde_json::to_value(object).context("cannot write the object");
+fn document(
+    selections: &[Selection],
+    found: Vec<(ListedKind, Vec<DynamicObject>)>,
+) -> anyhow::Result<Value> {
+    let objects: Vec<_> = found.into_iter().flat_map(|(_, objects)| objects).collect();
+    let is_single = selections.len() == 1 && selections[0].names.len() == 1;
+    match objects.as_slice() {
+        [object] if is_single => serde_json::to_value(object).context("cannot write the object"),
+        all => Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": all})),
     }
-    Ok(json!({"apiVersion": "v1", "kind": "List", "metadata": {}, "items": objects}))
 }
 
-fn write_table(
-    arguments: &Arguments,
-    objects: Vec<DynamicObject>,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    let is_wide = arguments.output == GetOutput::Wide;
-    let now = jiff::Timestamp::now();
-    let mut table = match arguments.kind {
-        ListedKind::Pipelines => rows::pipelines(objects, now)?,
-        ListedKind::Promotions => rows::promotions(objects, now)?,
-        ListedKind::Changes => rows::changes(objects, now)?,
-        ListedKind::Triggers => rows::triggers(objects, now)?,
-        ListedKind::Clusters => rows::clusters(objects, now)?,
-    };
-    if !is_wide {
-        table.drop_wide();
+/// Writes a value as indented JSON.
+pub(super) fn write_json(value: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
+    let text = serde_json::to_string_pretty(value).context("cannot write JSON")?;
+    Ok(writeln!(out, "{text}")?)
+}
+
+/// Prints objects of one kind, also in several parts.
+struct ObjectPrinter<'a> {
+    arguments: &'a Arguments,
+    table: TableWriter,
+}
+
+impl<'a> ObjectPrinter<'a> {
+    fn new(arguments: &'a Arguments) -> Self {
+        let width = terminal::width().filter(|_| arguments.output != GetOutput::Wide);
+        Self {
+            arguments,
+            table: TableWriter::new(width, !arguments.no_headers),
+        }
     }
-    if !arguments.all_namespaces {
-        table.drop_first();
+
+    fn print(
+        &mut self,
+        kind: ListedKind,
+        objects: Vec<DynamicObject>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        match self.arguments.output {
+            GetOutput::Json => objects
+                .iter()
+                .try_for_each(|object| write_json(&json!(object), out)),
+            GetOutput::Yaml => objects
+                .iter()
+                .try_for_each(|object| yaml::write(out, object)),
+            GetOutput::Name => {
+                let resource = kind.resource();
+                let kind = resource.kind.to_ascii_lowercase();
+                objects.iter().try_for_each(|object| {
+                    let name = object.name_any();
+                    Ok(writeln!(out, "{kind}.{}/{name}", resource.group)?)
+                })
+            }
+            GetOutput::Table | GetOutput::Wide if objects.is_empty() => Ok(()),
+            GetOutput::Table | GetOutput::Wide => self.print_rows(kind, objects, out),
+        }
     }
-    let width = terminal::width().filter(|_| !is_wide);
-    Ok(table::write(out, &table.header, &table.rows, width)?)
+
+    fn print_rows(
+        &mut self,
+        kind: ListedKind,
+        objects: Vec<DynamicObject>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let now = jiff::Timestamp::now();
+        let mut table = match kind {
+            ListedKind::Pipelines => rows::pipelines(objects, now)?,
+            ListedKind::Promotions => rows::promotions(objects, now)?,
+            ListedKind::Changes => rows::changes(objects, now)?,
+            ListedKind::Triggers => rows::triggers(objects, now)?,
+            ListedKind::Clusters => rows::clusters(objects, now)?,
+        };
+        if self.arguments.output != GetOutput::Wide {
+            table.drop_wide();
+        }
+        if !self.arguments.all_namespaces {
+            table.drop_first();
+        }
+        Ok(self.table.write(out, &table.header, &table.rows)?)
+    }
 }

@@ -8,30 +8,43 @@ use api::{
 };
 use jiff::Timestamp;
 
+use serde_json::{Value, json};
+
 use super::{
-    cluster::{ClusterFlags, require_environment},
+    cluster::{Cluster, ClusterFlags, require_environment},
     format::{age, duration},
     get,
-    table::{self, TableCell},
-    terminal::clean,
+    output::OutputFormat,
+    table::{TableCell, TableWriter},
+    terminal::{self, clean},
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Pipeline, as NAME or NAMESPACE/NAME
-    pipeline: String,
+    /// Pipeline, as NAME or NAMESPACE/NAME [default: all of the namespace]
+    pipeline: Option<String>,
     /// Only this environment
     environment: Option<String>,
+    /// All namespaces
+    #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
+    all_namespaces: bool,
+    /// Print no header
+    #[arg(long)]
+    no_headers: bool,
+    /// Output format
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: OutputFormat,
     #[command(flatten)]
     connection: ClusterFlags,
 }
 
-const HEADER: [&str; 8] = [
+const HEADER: [&str; 9] = [
+    "PIPELINE",
     "AGE",
     "ENVIRONMENT",
+    "PHASE",
     "REVISION",
     "INSTEAD OF",
-    "PHASE",
     "TOOK",
     "BY",
     "URL",
@@ -39,33 +52,116 @@ const HEADER: [&str; 8] = [
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let cluster = arguments.connection.connect().await?;
-    let pipeline = cluster.pipeline(&arguments.pipeline).await?;
     let only = arguments.environment.as_deref();
-    if let Some(only) = only {
-        require_environment(&pipeline, only)?;
+    let (pipeline, mut promotions) = find(arguments, &cluster).await?;
+    if let (Some(only), Some(pipeline)) = (only, &pipeline) {
+        require_environment(pipeline, only)?;
     }
-    let mut promotions = cluster.promotions(&pipeline).await?;
     promotions.retain(|promotion| only.is_none_or(|only| only == promotion.spec.environment));
     promotions.reverse();
-    let now = Timestamp::now();
+    let statuses = pipeline.iter().flat_map(in_pipeline_order);
+    let statuses: Vec<_> = statuses
+        .filter(|(name, _)| only.is_none_or(|only| only == *name))
+        .collect();
+    let document = || document(&promotions, &statuses);
+    arguments.output.write(out, document, |out| {
+        let now = Timestamp::now();
+        write_rows(arguments, &promotions, now, out)?;
+        let lines = statuses
+            .iter()
+            .flat_map(|(name, status)| environment_lines(name, status, now));
+        for line in lines {
+            writeln!(out, "{}", clean(&line))?;
+        }
+        Ok(())
+    })
+}
+
+/// The named pipeline and its promotions, or all promotions.
+async fn find(
+    arguments: &Arguments,
+    cluster: &Cluster,
+) -> anyhow::Result<(Option<Pipeline>, Vec<Promotion>)> {
+    let Some(name) = &arguments.pipeline else {
+        let promotions = cluster.all_promotions(arguments.all_namespaces).await?;
+        return Ok((None, promotions));
+    };
+    let pipeline = cluster.pipeline(name).await?;
+    let promotions = cluster.promotions(&pipeline).await?;
+    Ok((Some(pipeline), promotions))
+}
+
+/// Writes the table of promotions. In a terminal that is too narrow for the URLs, each is on a line of its
+/// own, so that it stays usable.
+fn write_rows(
+    arguments: &Arguments,
+    promotions: &[Promotion],
+    now: Timestamp,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    if promotions.is_empty() {
+        anstream::eprintln!("no promotions yet");
+        return Ok(());
+    }
+    let width = terminal::width();
+    let first = usize::from(arguments.pipeline.is_some());
+    let columns = match width {
+        Some(_) => first..HEADER.len() - 1,
+        None => first..HEADER.len(),
+    };
+    let mut table = TableWriter::new(width, !arguments.no_headers);
+    let header = &HEADER[columns.clone()];
     let rows: Vec<_> = promotions
         .iter()
-        .map(|promotion| row(promotion, now))
+        .map(|promotion| row(promotion, now)[columns.clone()].to_vec())
         .collect();
-    // Never truncated, so that URLs stay usable.
-    match rows.is_empty() {
-        true => anstream::eprintln!("no promotions yet"),
-        false => table::write(out, &HEADER, &rows, None)?,
+    if width.is_none() {
+        return Ok(table.write(out, header, &rows)?);
     }
-    for (name, status) in in_pipeline_order(&pipeline) {
-        if only.is_some_and(|only| only != name) {
-            continue;
-        }
-        for line in environment_lines(name, status, now) {
-            writeln!(out, "{}", clean(&line))?;
+    table.measure(header, &rows);
+    for (promotion, row) in promotions.iter().zip(rows) {
+        table.write(out, header, &[row])?;
+        let status = promotion.status.as_ref();
+        if let Some(url) = status.and_then(|status| status.url.as_deref()) {
+            writeln!(out, "    {}", clean(url))?;
         }
     }
     Ok(())
+}
+
+fn document(promotions: &[Promotion], statuses: &[(&str, &EnvironmentStatus)]) -> Value {
+    let promotions = promotions.iter().map(|promotion| {
+        let (metadata, spec) = (&promotion.metadata, &promotion.spec);
+        let status = promotion.status.clone().unwrap_or_default();
+        json!({
+            "namespace": metadata.namespace,
+            "name": metadata.name,
+            "pipeline": spec.pipeline,
+            "environment": spec.environment,
+            "target": spec.target,
+            "revision": spec.revision,
+            "version": spec.version,
+            "replaces": spec.replaces,
+            "phase": status.phase,
+            "message": status.message,
+            "by": get::people(promotion),
+            "url": status.url,
+            "createdAt": metadata.creation_timestamp,
+            "finishedAt": status.finished_at,
+        })
+    });
+    let environments = statuses.iter().map(|(name, status)| {
+        json!({
+            "name": name,
+            "ran": status.ran,
+            "rejected": status.rejected,
+            "failures": status.failures,
+        })
+    });
+    json!({
+        "promotions": promotions.collect::<Vec<_>>(),
+        "environments": environments.collect::<Vec<_>>(),
+    })
 }
 
 /// The statuses of environments in the order of the spec, then those of removed environments.
@@ -99,11 +195,12 @@ fn row(promotion: &Promotion, now: Timestamp) -> Vec<TableCell> {
     let spec = &promotion.spec;
     let namespace = metadata.namespace.as_deref().unwrap_or_default();
     vec![
+        TableCell::from(&spec.pipeline),
         TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
         TableCell::from(planner::site_of(spec, namespace).key()),
+        get::phase(status.phase),
         TableCell::from(&spec.shown_revision()),
         TableCell::from(spec.replaces.as_deref().unwrap_or_default()),
-        get::phase(status.phase),
         TableCell::from(took(
             metadata.creation_timestamp.as_ref(),
             status.finished_at.as_ref(),

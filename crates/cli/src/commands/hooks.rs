@@ -9,12 +9,11 @@ use std::{
 
 use anyhow::bail;
 use api::{Pipeline, names::slug};
-use k8s_openapi::api::core::v1::{Service, ServicePort};
-use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::{Value, json};
 
 use super::{
     cluster::{ClusterFlags, key, require_environment},
+    installed::{self, InstalledService},
     plan,
     terminal::clean,
     yaml,
@@ -22,12 +21,6 @@ use super::{
 
 /// The webhook URL of the Service in the plain manifests.
 const PLAIN_ADDRESS: &str = "http://pipeline-promotion.pipeline-system";
-/// The label of the Services in the chart and the plain manifests, and its value.
-const NAME_LABEL: &str = "app.kubernetes.io/name";
-const APP: &str = "pipeline-controller";
-/// The label of the chart, which `nameOverride` does not change.
-const CHART_LABEL: &str = "helm.sh/chart";
-const CHART: &str = "pipeline-controller-";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -121,14 +114,13 @@ async fn address(arguments: &Arguments) -> anyhow::Result<HookAddress> {
         return Ok(plain);
     }
     let cluster = arguments.connection.connect().await?;
-    let services: Api<Service> = Api::all(cluster.client.clone());
-    let listed = services.list(&ListParams::default()).await;
-    let Ok(listed) = listed else {
+    let listed = installed::services(&cluster.client, "promotion").await;
+    let Ok(services) = listed else {
         let note = "that of the plain manifests' Service (Services cannot be listed)";
         let origin = Some(note);
         return Ok(HookAddress { origin, ..plain });
     };
-    let urls: BTreeSet<String> = listed.items.iter().filter_map(promotion_url).collect();
+    let urls: BTreeSet<String> = services.iter().map(promotion_url).collect();
     let mut found = urls.iter();
     match (found.next(), found.next()) {
         (Some(url), None) => Ok(HookAddress {
@@ -146,20 +138,18 @@ async fn address(arguments: &Arguments) -> anyhow::Result<HookAddress> {
     }
 }
 
-/// The URL of a Service of the chart or the plain manifests with a port named `promotion`.
-fn promotion_url(service: &Service) -> Option<String> {
-    let (name, namespace) = (service.name_any(), service.namespace()?);
-    let label = |key: &str| service.labels().get(key).map(String::as_str);
-    let is_of_chart = label(CHART_LABEL).is_some_and(|chart| chart.starts_with(CHART));
-    if label(NAME_LABEL) != Some(APP) && !is_of_chart {
-        return None;
-    }
-    let ports = service.spec.as_ref()?.ports.as_deref()?;
-    let is_promotion = |port: &&ServicePort| port.name.as_deref() == Some("promotion");
-    Some(match ports.iter().find(is_promotion)?.port {
+/// The URL of the promotion webhook of a Service.
+fn promotion_url(service: &InstalledService) -> String {
+    let InstalledService {
+        namespace,
+        name,
+        port,
+        ..
+    } = service;
+    match port {
         80 => format!("http://{name}.{namespace}"),
         port => format!("http://{name}.{namespace}:{port}"),
-    })
+    }
 }
 
 /// The environment and namespace of each target, by cluster.

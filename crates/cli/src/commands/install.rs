@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::{Context, bail};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::crds;
 
@@ -26,7 +26,6 @@ pub(crate) struct Arguments {
     monitoring: bool,
 }
 
-const NAMESPACE: &str = "pipeline-system";
 const IMAGE: &str = concat!("sluice:", env!("CARGO_PKG_VERSION"));
 const DASHBOARD: &str = include_str!("../../../../deploy/chart/files/dashboard.json");
 
@@ -41,10 +40,6 @@ macro_rules! manifest {
 }
 
 struct InstallManifest {
-    #[cfg_attr(
-        not(test),
-        expect(dead_code, reason = "tests compare them with the folder")
-    )]
     name: &'static str,
     text: &'static str,
     is_wanted: fn(&Arguments) -> bool,
@@ -64,15 +59,38 @@ const MANIFESTS: [InstallManifest; 9] = [
     manifest!("alerts.yaml", |arguments| arguments.monitoring),
 ];
 
-pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    let Arguments {
-        namespace, image, ..
-    } = arguments;
+pub(super) const NAMESPACE: &str = "pipeline-system";
+
+/// All objects that `sluice install` can print for a namespace except the CRDs, in the order in which they
+/// are applied.
+pub(super) fn objects(namespace: &str) -> anyhow::Result<Vec<Value>> {
+    require_name(namespace)?;
+    let mut objects = Vec::new();
+    for manifest in &MANIFESTS {
+        let text = manifest.text.replace(NAMESPACE, namespace);
+        let documents: Vec<Value> = serde_saphyr::from_multiple(&text)
+            .with_context(|| format!("cannot parse the manifest {}", manifest.name))?;
+        objects.extend(documents);
+    }
+    let dashboard = dashboard(namespace)?;
+    objects.push(serde_saphyr::from_str(&dashboard).context("cannot parse the dashboard")?);
+    Ok(objects)
+}
+
+fn require_name(namespace: &str) -> anyhow::Result<()> {
     if !is_name(namespace) {
         bail!(
             "{namespace:?} is not a valid namespace name: use lower-case letters, digits and dashes"
         );
     }
+    Ok(())
+}
+
+pub(super) fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Arguments {
+        namespace, image, ..
+    } = arguments;
+    require_name(namespace)?;
     if image.is_empty() || image.contains(|c: char| c.is_whitespace() || c.is_control()) {
         bail!("{image:?} is not a valid image name");
     }

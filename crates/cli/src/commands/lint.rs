@@ -5,27 +5,31 @@
 
 mod early_format;
 mod fields;
+mod findings;
+mod lines;
+mod live;
 mod markers;
 mod schema;
+mod urls;
 
 use std::{
     io::Write,
     path::{Path, PathBuf},
 };
 
-use anyhow::bail;
 use api::{Pipeline, PipelineTrigger, pipeline::PipelineSpec};
-use git::repository_url::RepositoryUrl;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
-use net::{AddressError, AddressPolicy};
 use serde_json::Value;
 
 use super::{
     checkout::ManifestCheckout,
-    format::count,
-    terminal::{BOLD, RED, YELLOW, clean, paint},
+    cluster::ClusterFlags,
+    terminal::{BOLD, paint},
     yaml::{self, YamlDocument},
 };
+use findings::{Finding, LintOutput, LintReport};
+use lines::line_of;
+use live::ExistingObjects;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -35,34 +39,22 @@ pub(crate) struct Arguments {
     /// Check the promotion markers in this git checkout
     #[arg(long, value_name = "FOLDER")]
     checkout: Option<PathBuf>,
-    /// Namespace of objects without one
-    #[arg(long, short, value_name = "NAME", default_value = "default")]
-    namespace: String,
+    /// Also check on the cluster that the Secrets and GitopsClusters exist. Objects without a namespace
+    /// are taken to be in that of -n, or in default
+    #[arg(long)]
+    live: bool,
+    /// Output format
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: LintOutput,
+    #[command(flatten)]
+    connection: ClusterFlags,
 }
 
-/// An error or a warning, and its line.
-struct Finding {
-    is_error: bool,
-    line: usize,
-    text: String,
-}
-
-impl Finding {
-    fn error(line: usize, text: impl Into<String>) -> Self {
-        Self {
-            is_error: true,
-            line,
-            text: text.into(),
-        }
-    }
-}
-
-/// Number of objects, errors and warnings.
-#[derive(Default)]
-struct FindingCounts {
-    objects: usize,
-    errors: usize,
-    warnings: usize,
+/// A valid pipeline and the document it is in.
+struct LintedPipeline {
+    file: PathBuf,
+    document: YamlDocument,
+    pipeline: Pipeline,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -72,56 +64,80 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         .as_deref()
         .map(ManifestCheckout::read)
         .transpose()?;
-    let schema = schema::EmbeddedSchema::start().await?;
-    let mut counts = FindingCounts::default();
+    let mut existing = match arguments.live {
+        true => {
+            let cluster = arguments.connection.connect().await?;
+            Some(ExistingObjects::read(&cluster.client).await?)
+        }
+        false => None,
+    };
+    let mut report = LintReport::new(arguments.output);
+    let namespace = arguments.connection.namespace.as_deref();
+    let namespace = namespace.unwrap_or("default");
     let mut pipelines = Vec::new();
+    let schema = schema::EmbeddedSchema::start().await?;
     for file in &files {
         for document in yaml::documents(&yaml::read_text(file)?) {
-            let Some(checked) = check(&document, &schema).await? else {
+            if let (Some(existing), Ok(value)) = (&mut existing, &document.value) {
+                existing.add(value, namespace);
+            }
+            let is_named = arguments.files.contains(file);
+            let Some(checked) = check(&document, is_named, &schema).await? else {
                 continue;
             };
-            counts.objects += 1;
-            report(file, &checked.findings, &mut counts, out)?;
-            if let Some(rewrite) = &checked.rewrite {
-                write_rewrite(rewrite, out)?;
-            }
-            pipelines.extend(
-                checked
-                    .pipeline
-                    .map(|pipeline| (file, document.line, pipeline)),
-            );
+            pipelines.extend(checked.conclude(file, document, &mut report, out)?);
         }
     }
-    if let Some(checkout) = &checkout {
-        for (file, line, mut pipeline) in pipelines {
-            let namespace = pipeline.metadata.namespace.take();
-            let namespace = namespace.filter(|it| !it.is_empty());
-            pipeline.metadata.namespace = namespace.or(Some(arguments.namespace.clone()));
-            let findings = markers::check(&pipeline, line, checkout);
-            report(file, &findings, &mut counts, out)?;
-        }
+    for linted in &mut pipelines {
+        let own = linted.pipeline.metadata.namespace.take();
+        let own = own.filter(|it| !it.is_empty());
+        linted.pipeline.metadata.namespace = own.or(Some(namespace.to_owned()));
+        let findings = compare(linted, checkout.as_ref(), existing.as_ref());
+        report.add(&linted.file, findings, out)?;
     }
-    conclude(&counts)
+    note_skipped(&pipelines, checkout.as_ref(), existing, &mut report);
+    report.conclude(out)
+}
+
+/// Compares a pipeline with the checkout and the cluster, where there are any.
+fn compare(
+    linted: &LintedPipeline,
+    checkout: Option<&ManifestCheckout>,
+    existing: Option<&ExistingObjects>,
+) -> Vec<Finding> {
+    let (pipeline, document) = (&linted.pipeline, &linted.document);
+    let markers = checkout.map(|it| markers::check(pipeline, document.line, it));
+    let live = existing.map(|it| live::check(pipeline, document, it));
+    let found = markers.into_iter().chain(live);
+    found.flatten().collect()
+}
+
+/// Says which checks were not made.
+fn note_skipped(
+    pipelines: &[LintedPipeline],
+    checkout: Option<&ManifestCheckout>,
+    existing: Option<ExistingObjects>,
+    report: &mut LintReport,
+) {
+    let is_in_git =
+        |linted: &LintedPipeline| !super::plan::sites_in_git(&linted.pipeline).is_empty();
+    if checkout.is_none() && pipelines.iter().any(is_in_git) {
+        report.skip("what promotions would change in git; add --checkout FOLDER");
+    }
+    match existing {
+        Some(existing) => existing
+            .unreadable
+            .into_iter()
+            .for_each(|it| report.skip(it)),
+        None if pipelines.is_empty() => {}
+        None => report.skip("whether Secrets and clusters exist; add --live"),
+    }
 }
 
 fn write_rewrite(rewrite: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
     let heading = "# In the current format (without comments):";
     writeln!(out, "{}", paint(BOLD, heading))?;
     yaml::write(out, rewrite)
-}
-
-fn conclude(counts: &FindingCounts) -> anyhow::Result<()> {
-    let objects = count(counts.objects, "object");
-    let warnings = count(counts.warnings, "warning");
-    if counts.errors > 0 {
-        let errors = count(counts.errors, "error");
-        bail!("{errors} and {warnings} in {objects}");
-    }
-    if counts.objects == 0 {
-        bail!("found no objects of Sluice's kinds");
-    }
-    anstream::eprintln!("{objects} checked, no errors, {warnings}");
-    Ok(())
 }
 
 /// The named files, and all manifests of the named folders.
@@ -145,26 +161,57 @@ struct CheckedDocument {
     pipeline: Option<Pipeline>,
     /// The object converted from an early format.
     rewrite: Option<Value>,
+    /// Whether a Pipeline has errors that kept its settings from being checked.
+    is_incomplete: bool,
 }
 
 impl CheckedDocument {
     fn error(&mut self, line: usize, text: String) {
         self.findings.push(Finding::error(line, text));
     }
+
+    /// Reports the findings. Returns the pipeline for further checks.
+    fn conclude(
+        self,
+        file: &Path,
+        document: YamlDocument,
+        report: &mut LintReport,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<Option<LintedPipeline>> {
+        report.objects += 1;
+        report.add(file, self.findings, out)?;
+        if let Some(rewrite) = self.rewrite.filter(|_| report.is_text()) {
+            write_rewrite(&rewrite, out)?;
+        }
+        if self.is_incomplete {
+            let (file, line) = (file.display(), document.line);
+            report.skip(format!(
+                "the settings of the object at {file}:{line}; correct its errors first"
+            ));
+        }
+        Ok(self.pipeline.map(|pipeline| LintedPipeline {
+            file: file.to_owned(),
+            document,
+            pipeline,
+        }))
+    }
 }
 
 /// Checks a document; `None` for other kinds.
 async fn check(
     document: &YamlDocument,
+    is_named: bool,
     schema: &schema::EmbeddedSchema,
 ) -> anyhow::Result<Option<CheckedDocument>> {
-    let line = document.line;
+    let line = line_of(document, "");
     let mut checked = CheckedDocument::default();
     let mut value = match &document.value {
         Ok(value) => value.clone(),
         Err(error) => {
-            checked.error(line, format!("invalid YAML: {error}"));
-            return Ok(mentions_us(&document.text).then_some(checked));
+            checked.error(error.line, format!("invalid YAML: {}", error.text));
+            checked.is_incomplete = true;
+            let is_reported = is_named || mentions_us(&document.text);
+            return Ok(is_reported.then_some(checked));
         }
     };
     if let Some(rewrite) = early_format::rewrite(&value) {
@@ -188,21 +235,23 @@ async fn check(
     }
     let early = checked.findings.len();
     for unknown in fields::unknown(&value, root) {
-        checked.error(line_of(document, &unknown.name), unknown.to_string());
+        checked.error(line_of(document, &unknown.path), unknown.to_string());
     }
     for (field, text) in schema.violations(&value).await? {
-        checked.error(line_of(document, last_name(&field)), text);
+        checked.error(line_of(document, &field), text);
     }
-    if checked.findings.len() == early {
-        checked.pipeline = pipeline(&value);
-        let trigger = trigger(&value).and_then(|it| trigger::plan::lint(&it));
-        checked
-            .findings
-            .extend(trigger.map(|text| Finding::error(line, text)));
+    if checked.findings.len() > early {
+        checked.is_incomplete = true;
+        return Ok(Some(checked));
     }
+    let trigger = trigger(&value).and_then(|it| trigger::plan::lint(&it));
     checked
         .findings
-        .extend(planner_findings(checked.pipeline.as_ref(), line));
+        .extend(trigger.map(|text| Finding::error(line, text)));
+    checked.pipeline = pipeline(&value);
+    if let Some(pipeline) = &checked.pipeline {
+        checked.findings.extend(settings(&pipeline.spec, document));
+    }
     Ok(Some(checked))
 }
 
@@ -221,65 +270,24 @@ async fn is_accepted(value: &Value, schema: &schema::EmbeddedSchema) -> anyhow::
 }
 
 /// Settings that can never work.
-fn planner_findings(pipeline: Option<&Pipeline>, line: usize) -> Vec<Finding> {
-    let complaints = pipeline.map(|pipeline| planner::lint(&pipeline.spec));
-    let complaints = complaints.into_iter().flatten();
-    let complaints = complaints.map(|complaint| Finding {
-        is_error: complaint.is_error,
-        line,
-        text: complaint.text,
+fn settings(spec: &PipelineSpec, document: &YamlDocument) -> Vec<Finding> {
+    let complaints = planner::lint(spec).into_iter().map(|complaint| {
+        let mut environments = spec.environments.iter();
+        let name = complaint.environment.as_ref();
+        let index = name.and_then(|name| environments.position(|it| it.name == *name));
+        let field = index.map(|index| format!("spec.environments[{index}]"));
+        Finding {
+            is_error: complaint.is_error,
+            line: line_of(document, &field.unwrap_or_default()),
+            text: complaint.text,
+        }
     });
-    let urls = pipeline.into_iter().flat_map(|it| unusable_urls(&it.spec));
-    let urls = urls.map(|text| Finding {
-        is_error: true,
-        line,
-        text,
+    let urls = urls::refused(spec).into_iter().map(|refused| Finding {
+        is_error: refused.is_error,
+        line: line_of(document, &refused.field),
+        text: refused.text,
     });
     complaints.chain(urls).collect()
-}
-
-/// Repository URLs that the controller refuses with any flags. Findings of the planner are not
-/// repeated.
-fn unusable_urls(spec: &PipelineSpec) -> Vec<String> {
-    let whole = spec.promotion.iter().map(|it| ("the pipeline", it));
-    let each = spec.environments.iter();
-    let each = each.filter_map(|it| Some((it.name.as_str(), it.promotion.as_ref()?)));
-    let urls = whole.chain(each).flat_map(|(name, settings)| {
-        let strategy = &settings.strategy;
-        let pull_request = strategy.pull_request.as_ref().map(|to| to.url.as_str());
-        let commit = strategy.commit.as_ref().map(|to| to.url.as_str());
-        pull_request
-            .into_iter()
-            .chain(commit)
-            .map(move |url| (name, url))
-    });
-    let anywhere = AddressPolicy {
-        allow_internal: true,
-        allow_insecure: false,
-    };
-    let is_reported = |url: &str| {
-        url.split_once("://").is_some_and(|(scheme, _)| {
-            !["https", "ssh"]
-                .iter()
-                .any(|it| scheme.eq_ignore_ascii_case(it))
-        })
-    };
-    urls.filter(|(_, url)| !url.is_empty() && !is_reported(url))
-        .filter_map(|(name, url)| {
-            let Err(AddressError::Invalid { because }) = RepositoryUrl::parse(url, anywhere) else {
-                return None;
-            };
-            Some(format!(
-                "the promotion of {name} has a url that cannot be used: {because}"
-            ))
-        })
-        .collect()
-}
-
-/// `targets` of `spec.environments[0].targets[1]`.
-fn last_name(field: &str) -> &str {
-    let name = field.rsplit('.').next().unwrap_or_default();
-    name.split('[').next().unwrap_or_default()
 }
 
 fn mentions_us(text: &str) -> bool {
@@ -300,49 +308,4 @@ fn trigger(value: &Value) -> Option<PipelineTrigger> {
         return None;
     }
     serde_json::from_value(value.clone()).ok()
-}
-
-/// The line of a field if its name is unique in the document, otherwise the first line.
-fn line_of(document: &YamlDocument, name: &str) -> usize {
-    let is_it = |line: &str| {
-        let line = line.trim_start_matches([' ', '-', '{']);
-        line.strip_prefix(name)
-            .is_some_and(|rest| rest.trim_start().starts_with(':'))
-    };
-    let mut lines = document
-        .text
-        .lines()
-        .enumerate()
-        .filter(|(_, line)| is_it(line));
-    match (lines.next(), lines.next()) {
-        (Some((index, _)), None) if !name.is_empty() => document.line + index,
-        _ => document.line,
-    }
-}
-
-fn report(
-    file: &Path,
-    findings: &[Finding],
-    counts: &mut FindingCounts,
-    out: &mut dyn Write,
-) -> anyhow::Result<()> {
-    for finding in findings {
-        let (word, style) = match finding.is_error {
-            true => ("error", RED),
-            false => ("warning", YELLOW),
-        };
-        match finding.is_error {
-            true => counts.errors += 1,
-            false => counts.warnings += 1,
-        }
-        let location = format!("{}:{}", file.display(), finding.line);
-        writeln!(
-            out,
-            "{}: {}: {}",
-            clean(&location),
-            paint(style, word),
-            clean(&finding.text)
-        )?;
-    }
-    Ok(())
 }

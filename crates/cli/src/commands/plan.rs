@@ -17,7 +17,7 @@ use similar::{ChangeTag, TextDiff};
 
 use super::{
     checkout::ManifestCheckout,
-    cluster::{ClusterFlags, require_environment},
+    cluster::{ClusterFlags, key, require_environment},
     format::{closest_name, count},
     terminal::{self, BOLD, GREEN, PLAIN, RED, clean, paint},
     yaml,
@@ -88,8 +88,11 @@ pub(super) fn preview(
             marker, outside, ..
         } if outside.is_empty() => {
             let markers = checkout.markers();
-            let existing = markers.files.keys().map(String::as_str);
-            let close = closest_name(marker, existing);
+            // Markers of other pipelines are right where they are.
+            let (namespace, name) = key(pipeline);
+            let own = format!("{namespace}:{name}:");
+            let own = markers.files.keys().filter(|it| it.starts_with(&own));
+            let close = closest_name(marker, own.map(String::as_str));
             let hint = close.map(|close| format!("; the checkout has {close}, did you mean that?"));
             let (hint, comment) = (hint.unwrap_or_default(), comment(marker));
             anyhow!("{error}; add {comment} after the version{hint}")

@@ -1,22 +1,32 @@
-//! `sluice status`: draws a diagram of a pipeline.
+//! `sluice status`: draws a diagram of a pipeline, or lists all pipelines and what they wait for.
 
 mod diagram;
+mod document;
+mod overview;
 
 use std::{io::Write, time::Duration};
 
 use planner::Completion;
+use serde_json::json;
 
 use super::{
-    WaitTimeout,
-    cluster::{ClusterFlags, key, require_environment},
+    UsageError, WaitTimeout,
+    cluster::{Cluster, ClusterFlags, key, require_environment},
+    output::OutputFormat,
     terminal,
     wait::{WaitState, wait_until},
 };
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Pipeline, as NAME or NAMESPACE/NAME
-    pipeline: String,
+    /// Pipeline, as NAME or NAMESPACE/NAME [default: all of the namespace]
+    pipeline: Option<String>,
+    /// All namespaces
+    #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
+    all_namespaces: bool,
+    /// Output format
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: OutputFormat,
     /// Wait until all environments are ready and nothing is held or in progress
     #[arg(long)]
     wait: bool,
@@ -34,33 +44,66 @@ pub(crate) struct Arguments {
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let Some(name) = &arguments.pipeline else {
+        if arguments.wait {
+            return Err(UsageError("--wait needs the name of a pipeline".to_owned()).into());
+        }
+        return list(arguments, out).await;
+    };
     let cluster = arguments.connection.connect().await?;
-    let mut pipeline = cluster.pipeline(&arguments.pipeline).await?;
+    let mut pipeline = cluster.pipeline(name).await?;
     let only = arguments.environment.as_deref();
-    let revision = arguments.revision.as_deref();
     if let Some(only) = only {
         require_environment(&pipeline, only)?;
     }
     let mut outcome = Ok(());
     if arguments.wait {
-        let timeout = Duration::from(&arguments.timeout);
-        let (last, state) = wait_until(&cluster, timeout, &pipeline, |pipeline, _| {
-            let model = pipeline.status.clone().unwrap_or_default();
-            match planner::completion(pipeline, &model, only, revision) {
-                Completion::Complete => WaitState::Done,
-                Completion::InProgress(text) => WaitState::Waiting(text),
-                Completion::Failed(text) => WaitState::Failed(text),
-            }
-        })
-        .await?;
-        pipeline = last;
+        let state;
+        (pipeline, state) = wait(arguments, &cluster, &pipeline).await?;
         outcome = match state {
             WaitState::Done => Ok(()),
             WaitState::Waiting(text) => Err(WaitTimeout(text).into()),
             WaitState::Failed(text) => Err(anyhow::anyhow!("{}: {text}", key(&pipeline).1)),
         };
     }
-    let diagram = diagram::draw(&pipeline, terminal::width(), jiff::Timestamp::now());
-    out.write_all(diagram.as_bytes())?;
+    let diagram = |out: &mut dyn Write| {
+        let diagram = diagram::draw(&pipeline, terminal::width(), jiff::Timestamp::now());
+        Ok(out.write_all(diagram.as_bytes())?)
+    };
+    let document = || document::document(&pipeline);
+    arguments.output.write(out, document, diagram)?;
     outcome
+}
+
+/// Waits until the pipeline has what it should, or the timeout.
+async fn wait(
+    arguments: &Arguments,
+    cluster: &Cluster,
+    pipeline: &api::Pipeline,
+) -> anyhow::Result<(api::Pipeline, WaitState)> {
+    let timeout = Duration::from(&arguments.timeout);
+    let only = arguments.environment.as_deref();
+    let revision = arguments.revision.as_deref();
+    wait_until(cluster, timeout, pipeline, |pipeline, _| {
+        let model = pipeline.status.clone().unwrap_or_default();
+        match planner::completion(pipeline, &model, only, revision) {
+            Completion::Complete => WaitState::Done,
+            Completion::InProgress(text) => WaitState::Waiting(text),
+            Completion::Failed(text) => WaitState::Failed(text),
+        }
+    })
+    .await
+}
+
+/// All pipelines of the namespace, or of all.
+async fn list(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let cluster = arguments.connection.connect().await?;
+    let pipelines = cluster.pipelines(arguments.all_namespaces).await?;
+    let documents = || {
+        let items = pipelines.iter().map(document::document);
+        json!({"items": items.collect::<Vec<_>>()})
+    };
+    arguments.output.write(out, documents, |out| {
+        Ok(overview::write(&pipelines, terminal::width(), out)?)
+    })
 }

@@ -1,4 +1,5 @@
-//! Tables with aligned columns, truncated to the width of a terminal, never in a pipe.
+//! Tables with aligned columns. In a terminal, digests are shortened and rows are cut to its width; a pipe
+//! gets everything.
 
 use std::io::Write;
 
@@ -23,6 +24,18 @@ impl TableCell {
         };
         Self { text, style }
     }
+
+    pub(super) fn into_text(self) -> String {
+        self.text
+    }
+
+    fn shortened(&self) -> Self {
+        let text = match self.text.contains("://") {
+            true => self.text.clone(),
+            false => planner::shortened(&self.text),
+        };
+        Self { text, ..*self }
+    }
 }
 
 impl<T: AsRef<str>> From<T> for TableCell {
@@ -31,24 +44,64 @@ impl<T: AsRef<str>> From<T> for TableCell {
     }
 }
 
-/// Writes a table. With a width, rows are truncated to fit.
-pub(super) fn write(
-    out: &mut dyn Write,
-    header: &[&str],
-    rows: &[Vec<TableCell>],
-    width: Option<usize>,
-) -> std::io::Result<()> {
-    let widest = |column: usize| {
-        let cells = rows.iter().filter_map(|row| row.get(column));
-        let cells = cells.map(|cell| columns(&cell.text));
-        cells.chain([columns(header[column])]).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..header.len()).map(widest).collect();
-    let names: Vec<TableCell> = header.iter().map(TableCell::from).collect();
-    for row in [&names].into_iter().chain(rows) {
-        writeln!(out, "{}", line(row, &widths, width))?;
+/// Writes the rows of one table, also in several parts with the same columns.
+pub(super) struct TableWriter {
+    /// The width of the terminal; `None` if the output is not one.
+    limit: Option<usize>,
+    /// Whether the header is still to be written.
+    needs_header: bool,
+    widths: Vec<usize>,
+}
+
+impl TableWriter {
+    pub(super) fn new(limit: Option<usize>, has_header: bool) -> Self {
+        Self {
+            limit,
+            needs_header: has_header,
+            widths: Vec::new(),
+        }
     }
-    Ok(())
+
+    /// Writes rows, before the first ones the header. Columns only get wider.
+    pub(super) fn write(
+        &mut self,
+        out: &mut dyn Write,
+        header: &[&str],
+        rows: &[Vec<TableCell>],
+    ) -> std::io::Result<()> {
+        let all = self.measure(header, rows);
+        self.needs_header = false;
+        for row in &all {
+            writeln!(out, "{}", line(row, &self.widths, self.limit))?;
+        }
+        Ok(())
+    }
+
+    /// Makes the columns wide enough for rows that are written later. Returns the lines as they are shown.
+    pub(super) fn measure(
+        &mut self,
+        header: &[&str],
+        rows: &[Vec<TableCell>],
+    ) -> Vec<Vec<TableCell>> {
+        let names = header.iter().map(TableCell::from).collect();
+        let names = self.needs_header.then_some(names);
+        let rows = rows.iter().map(|row| self.shown(row));
+        let all: Vec<Vec<TableCell>> = names.into_iter().chain(rows).collect();
+        self.widths.resize(header.len(), 0);
+        for (column, width) in self.widths.iter_mut().enumerate() {
+            let cells = all.iter().filter_map(|row| row.get(column));
+            let widest = cells.map(|cell| columns(&cell.text)).max().unwrap_or(0);
+            *width = widest.max(*width);
+        }
+        all
+    }
+
+    fn shown(&self, row: &[TableCell]) -> Vec<TableCell> {
+        match self.limit {
+            Some(_) => row.iter().map(TableCell::shortened).collect(),
+            None => row.to_vec(),
+        }
+    }
 }
 
 fn line(row: &[TableCell], widths: &[usize], limit: Option<usize>) -> String {
@@ -73,13 +126,21 @@ fn line(row: &[TableCell], widths: &[usize], limit: Option<usize>) -> String {
 mod tests {
     use super::*;
 
+    fn print(writer: &mut TableWriter, rows: &[[&str; 3]]) -> String {
+        let rows: Vec<_> = rows
+            .iter()
+            .map(|row| row.map(TableCell::from).to_vec())
+            .collect();
+        let mut out = Vec::new();
+        let header = ["NAME", "REVISION", "STATE"];
+        writer.write(&mut out, &header, &rows).unwrap();
+        String::from_utf8(out).unwrap()
+    }
+
     #[track_caller]
     fn check(width: Option<usize>, expected: &str) {
         let rows = [["shop", "1.0.0", "all is well"], ["日本", "", "waits"]];
-        let rows = rows.map(|row| row.map(TableCell::from).to_vec());
-        let mut out = Vec::new();
-        write(&mut out, &["NAME", "REVISION", "STATE"], &rows, width).unwrap();
-        let text = String::from_utf8(out).unwrap();
+        let text = print(&mut TableWriter::new(width, true), &rows);
         assert_eq!(text.trim_end(), expected.replace("\n        ", "\n").trim());
     }
 
@@ -99,5 +160,23 @@ mod tests {
         shop   1.0.0      all i…
         日本   -          waits",
         );
+    }
+
+    #[test]
+    fn later_rows_keep_the_columns_and_have_no_header() {
+        let mut writer = TableWriter::new(None, false);
+        let first = print(&mut writer, &[["warehouse", "1", "a"]]);
+        assert_eq!(first, "warehouse   1   a\n");
+        let second = print(&mut writer, &[["shop", "2", "b"]]);
+        assert_eq!(second, "shop        2   b\n");
+    }
+
+    #[test]
+    fn digests_are_short_in_a_terminal_only() {
+        let digest = format!("sha256:{}", "ab".repeat(32));
+        let rows = [["web", digest.as_str(), "ready"]];
+        let text = print(&mut TableWriter::new(Some(60), false), &rows);
+        assert_eq!(text, "web   sha256:abababababab   ready\n");
+        assert!(print(&mut TableWriter::new(None, false), &rows).contains(&digest));
     }
 }

@@ -10,11 +10,11 @@ use api::{
     pipeline::{AppStatus, TargetStatus},
 };
 use futures::future::join_all;
-use planner::SummaryState;
+use planner::{SummaryState, running_revisions};
 
 use super::{
     cluster::{ClusterFlags, key, require_environment},
-    format::{running_revisions, target_names},
+    format::target_names,
     terminal::{BOLD, DIM, clean, paint, painted_glyph},
 };
 use leaf_objects::LeafObjects;

@@ -123,7 +123,11 @@ where
 }
 
 /// Fails if the first list is refused or fails repeatedly. Later errors are retried by the watcher.
-fn handle_error(error: watcher::Error, failures: usize, is_first_list: bool) -> anyhow::Result<()> {
+pub(super) fn handle_error(
+    error: watcher::Error,
+    failures: usize,
+    is_first_list: bool,
+) -> anyhow::Result<()> {
     if let watcher::Error::InitialListFailed(error) = error {
         if is_first_list && matches!(error, kube::Error::Api(_)) {
             return Err(super::cluster_error::cluster_error(

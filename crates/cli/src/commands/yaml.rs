@@ -15,7 +15,14 @@ pub(super) struct YamlDocument {
     pub(super) line: usize,
     pub(super) text: String,
     /// The parsed content, or the error.
-    pub(super) value: Result<Value, String>,
+    pub(super) value: Result<Value, YamlError>,
+}
+
+/// Why a document cannot be parsed.
+pub(super) struct YamlError {
+    /// The line of the file.
+    pub(super) line: usize,
+    pub(super) text: String,
 }
 
 /// Writes an object as a document.
@@ -52,8 +59,21 @@ pub(super) fn documents(text: &str) -> Vec<YamlDocument> {
         .filter(|(_, text)| text.lines().any(is_content))
         .map(|(line, text)| YamlDocument {
             line,
-            value: serde_saphyr::from_str(&text).map_err(|error| error.to_string()),
+            value: serde_saphyr::from_str(&text).map_err(|error| yaml_error(&error, line)),
             text,
         })
         .collect()
+}
+
+/// The error with its line in the file. The text names the line in the document, so it is left out there.
+fn yaml_error(error: &serde_saphyr::Error, first_line: usize) -> YamlError {
+    let location = error.location();
+    let line = location.map_or(0, |it| usize::try_from(it.line()).unwrap_or(0));
+    let text = error.without_snippet().to_string();
+    let text = text.lines().next().unwrap_or_default();
+    let text = text.split(" at line ").next().unwrap_or(text);
+    YamlError {
+        line: first_line + line.saturating_sub(1),
+        text: text.trim_start_matches("error: ").to_owned(),
+    }
 }

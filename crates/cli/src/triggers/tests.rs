@@ -96,10 +96,9 @@ async fn cluster() -> Client {
 async fn shown(client: &Client, pipeline: &str, output: TriggersOutput) -> anyhow::Result<String> {
     let arguments = Arguments {
         pipeline: pipeline.to_owned(),
-        namespace: None,
         output,
         hook_url: "https://hooks.example/".to_owned(),
-        kubeconfig: None,
+        connection: commands::ClusterFlags::default(),
     };
     let mut out = Vec::new();
     write(client, "default", &arguments, &mut out).await?;

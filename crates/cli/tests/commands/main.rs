@@ -5,8 +5,13 @@
     reason = "a failing case is a panic, as in any other test"
 )]
 
+mod check;
 mod cluster;
+mod completion;
+mod habits;
 mod hooks;
+mod install;
+mod lint;
 mod objects;
 mod offline;
 mod read_only;

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use crate::cluster::TestCluster;
 
-async fn put(cluster: &TestCluster, object: &Value) {
+pub(crate) async fn put(cluster: &TestCluster, object: &Value) {
     let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
     let api_version = text(&object["apiVersion"]);
     let (group, version) = api_version.split_once('/').unwrap_or(("", &api_version));

@@ -14,7 +14,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Compares line by line; `…` at the end of an expected line stands for anything.
 #[track_caller]
-fn check(output: &str, expected: &str) {
+pub(crate) fn check(output: &str, expected: &str) {
     let expected = expected
         .trim()
         .lines()
@@ -44,10 +44,12 @@ async fn get_lists_in_every_form() {
         web    ◇ prod awaiting approval   dev 2.0.0 > prod 1.0.0   HelmRelease/web   …",
     );
     check(
-        &cluster.prints(&["get", "promotions", "-A", "-o", "wide"]).await,
+        &cluster
+            .prints(&["get", "promotions", "-A", "-o", "wide"])
+            .await,
         "
-        NAMESPACE   NAME         PIPELINE   ENVIRONMENT   REVISION   PHASE              BY   AGE   URL …
-        default     web-prod-1   web        prod          2.0.0      AwaitingApproval   -    …",
+        NAMESPACE   PIPELINE   ENVIRONMENT   PHASE              REVISION   BY   AGE   NAME …
+        default     web        prod          AwaitingApproval   2.0.0      -    …",
     );
     let names = cluster.prints(&["get", "pipeline", "-o", "name"]).await;
     assert_eq!(names, "pipeline.pipelines.weave.works/web\n");
@@ -125,7 +127,7 @@ async fn status_tree_history_and_explain_agree() {
     let lines: Vec<&str> = history.lines().collect();
     assert_eq!(lines.len(), 3, "{history}");
     assert!(
-        lines[1].contains("prod          2.0.0      1.0.0        AwaitingApproval"),
+        lines[1].contains("prod          AwaitingApproval   2.0.0      1.0.0"),
         "{history}"
     );
     assert_eq!(lines[2], "prod ran 1.0.0, 0.9.0");
@@ -263,7 +265,7 @@ async fn status_waits_until_the_pipeline_has_settled() {
     );
 }
 
-async fn until(lines: &mut Lines<BufReader<ChildStdout>>, text: &str) {
+pub(crate) async fn until(lines: &mut Lines<BufReader<ChildStdout>>, text: &str) {
     let reading = async {
         while let Some(line) = lines.next_line().await.unwrap() {
             if line.contains(text) {

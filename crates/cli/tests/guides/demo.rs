@@ -72,10 +72,15 @@ async fn the_quickstart() {
         .follow_all(guide.under("Approve it for prod"))
         .await
         .unwrap();
-    shell
-        .follow_all(guide.under("Roll back a broken release"))
-        .await
-        .unwrap();
+    let mut broken = guide.under("A broken release");
+    shell.follow(broken.next().unwrap()).await.unwrap();
+    until(
+        &mut shell,
+        "sluice explain podinfo dev | grep -q '6.3.0-broken failed'",
+    )
+    .await;
+    shell.follow_all(broken).await.unwrap();
+    shell.follow_all(guide.under("Roll back")).await.unwrap();
 }
 
 #[tokio::test]

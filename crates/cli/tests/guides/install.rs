@@ -56,6 +56,51 @@ async fn with_plain_manifests() {
     installed_by("Plain manifests").await;
 }
 
+/// Published by an Ingress, and deleted again.
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn ingress_and_uninstall() {
+    let guide = Guide::read("docs/install.md").unwrap();
+    let mut cluster = Cluster::start().await;
+    let shell = &mut cluster.shell;
+    for chapter in ["With Helm", "Ingress"] {
+        shell.follow_all(guide.under(chapter)).await.unwrap();
+    }
+    let ingresses = "kubectl get ingress --namespace pipeline-system -o name";
+    let said = shell.sh(ingresses).await.unwrap();
+    assert_eq!(
+        said.matches("ingress.networking.k8s.io/").count(),
+        2,
+        "{said}"
+    );
+    shell.sh("! sluice uninstall --yes").await.unwrap();
+    shell.follow_all(guide.under("Uninstall")).await.unwrap();
+    let said = shell.sh("kubectl get crd -o name").await.unwrap();
+    assert!(!said.contains("pipelines.weave.works"), "{said}");
+}
+
+/// Deletes all that the plain manifests created, also kinds that only a real server has.
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn uninstalled_without_helm() {
+    let guide = Guide::read("docs/install.md").unwrap();
+    let mut cluster = Cluster::start().await;
+    let shell = &mut cluster.shell;
+    shell
+        .follow_all(guide.under("Plain manifests"))
+        .await
+        .unwrap();
+    let said = shell.sh("sluice uninstall --yes").await.unwrap();
+    assert!(
+        said.contains("deleted validatingadmissionpolicy "),
+        "{said}"
+    );
+    let left = "kubectl get deployment,service,serviceaccount,clusterrole,clusterrolebinding,\
+                validatingadmissionpolicy,validatingadmissionpolicybinding -A -o name";
+    let said = shell.sh(left).await.unwrap();
+    assert!(!said.contains("pipeline-controller"), "{said}");
+}
+
 #[tokio::test]
 #[ignore = "needs a real control plane: `cargo xtask test --real`"]
 async fn with_kustomize() {

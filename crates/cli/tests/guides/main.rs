@@ -12,11 +12,13 @@ mod cluster;
 mod concepts;
 mod demo;
 mod examples;
+mod github;
 mod install;
 mod kubelet;
 mod monitoring;
 mod operating;
 mod operator;
+mod release;
 mod weave;
 
 use std::{collections::BTreeSet, path::Path};
@@ -31,6 +33,7 @@ const FOLLOWED: &[&str] = &[
     "clusters.md",
     "concepts.md",
     "dashboard.md",
+    "github.md",
     "hooks.md",
     "install.md",
     "migrate-pipeline-controller.md",
@@ -45,7 +48,7 @@ const FOLLOWED: &[&str] = &[
 ];
 
 /// Those without anything to try.
-const WORDS: &[&str] = &["forges.md", "reference.md"];
+const WORDS: &[&str] = &["cli.md", "faq.md", "forges.md", "reference.md"];
 
 pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_sluice"))

@@ -19,6 +19,7 @@ pub(super) async fn write(
 ) -> Result<(), StatusError> {
     let key = ObjectKey::of(&pipeline.metadata);
     let before = pipeline.status.as_ref();
+    let status = planner::summarised(pipeline, status);
     match reconciler.status.patch(pipeline, before, &status).await? {
         StatusPatch::Unchanged => reconciler.telemetry.status_is_current(&key),
         StatusPatch::Patched(written) => {

@@ -93,6 +93,16 @@ impl Proposals {
         }
     }
 
+    /// A repository on its forge. Touches no network.
+    pub(super) fn forge(
+        &self,
+        kind: ForgeProduct,
+        repository: &RepositoryAccess,
+    ) -> Result<Arc<ForgeRepository>, Failure> {
+        let (url, credentials) = (&repository.url, &repository.credentials);
+        self.forges.open(kind, url, credentials)
+    }
+
     /// Checks the URL and the credentials. Touches no network.
     pub(super) fn open(
         &self,

@@ -4,6 +4,8 @@
 mod merge_answers;
 mod replaced_commits;
 
+use std::sync::Arc;
+
 use api::pipeline::{
     Forge as ForgeKind, MergeMethod as Method, PullRequest as PullRequestStrategy,
 };
@@ -19,10 +21,11 @@ use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup, Remedy};
 
 use super::{
     PromotionTask, PullRequestObservation,
-    forge_repository::OpenPullRequest,
+    forge_repository::{ForgeRepository, OpenPullRequest},
     promotion_description::{PromotionDescription, TRAILER},
     promotion_proposal::{PromotionProposal, RepositoryStrategy},
     proposal::{OpenProposal, Proposals, PullRequestContent, PullRequestOwner, owner_in},
+    repositories::RepositoryAccess,
     secrets::SecretContents,
     side_effect_guard::SideEffectGuard,
 };
@@ -53,6 +56,15 @@ impl PullRequests {
             replaced_commits: ReplacedCommits::default(),
             dashboard: settings.dashboard_url.clone(),
         }
+    }
+
+    /// The repository on its forge. Touches no network.
+    pub(super) fn forge(
+        &self,
+        to: &PullRequestStrategy,
+        repository: &RepositoryAccess,
+    ) -> Result<Arc<ForgeRepository>, Failure> {
+        self.proposals.forge(kind(to.forge), repository)
     }
 
     fn open(

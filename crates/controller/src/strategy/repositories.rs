@@ -1,12 +1,12 @@
 //! The git repositories that promotions and Changes are pushed to.
 
-use std::{path::Path, sync::Arc, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::Arc, time::Duration};
 
 use git::{
     credentials::Credentials,
     forge::AppTokens,
-    mirror::{MirrorRetention, Mirrors},
-    names::BranchName,
+    mirror::{self, MirrorRetention, Mirrors},
+    names::{BranchName, ObjectId},
     propose::{Error, Proposal, ProposalResult},
     push,
     repository_url::RepositoryUrl,
@@ -115,6 +115,16 @@ impl GitRepositories {
             names.join(" "),
         );
         self.branch_heads.get(key, mirror.tips(branches)).await
+    }
+
+    /// The commit that a branch of the remote points to, if there is one.
+    pub(super) async fn tips(
+        &self,
+        repository: &RepositoryAccess,
+        branch: &BranchName,
+    ) -> Result<BTreeMap<BranchName, ObjectId>, mirror::Error> {
+        let mirror = self.mirrors.open(&repository.url, &repository.credentials);
+        mirror.tips(&[branch]).await
     }
 
     /// Removes unused mirrors.

@@ -2,11 +2,14 @@
 
 use api::{
     conditions::READY,
-    pipeline::{PROMOTION_PENDING, PipelineStatus, WaitingApproval},
+    pipeline::{PROMOTION_PENDING, PipelineStatus, STRATEGY_READY, WaitingApproval},
 };
 
 use super::Plan;
-use crate::{conditions, time::Timestamp};
+use crate::{
+    conditions::{self, ConditionValue},
+    time::Timestamp,
+};
 
 /// The status that says what the plan says. Promises to change nothing the plan says nothing
 /// about, and nothing at all when it says what is known.
@@ -30,5 +33,18 @@ pub fn apply(plan: &Plan, model: &PipelineStatus, now: Timestamp) -> PipelineSta
         }
         None => conditions::remove(&mut status.conditions, PROMOTION_PENDING),
     }
+    match strategy_problem(&status) {
+        Some(problem) => conditions::set(&mut status.conditions, STRATEGY_READY, &problem, now),
+        None => conditions::remove(&mut status.conditions, STRATEGY_READY),
+    }
     status
+}
+
+/// What the preflight check found, of all environments in one condition.
+fn strategy_problem(status: &PipelineStatus) -> Option<ConditionValue> {
+    let first = status.preflight.values().next()?;
+    let all = status.preflight.iter();
+    let all = all.map(|(name, problem)| format!("{name}: {}", problem.message));
+    let message = all.collect::<Vec<_>>().join("; ");
+    Some(ConditionValue::new("False", &first.reason, message))
 }

@@ -11,7 +11,7 @@ use planner::PipelineSummary;
 use serde::de::DeserializeOwned;
 
 use super::super::{
-    format::{age, running_revisions},
+    format::age,
     table::TableCell,
     terminal::{DIM, GREEN, PLAIN, RED, YELLOW, state_style},
 };
@@ -81,7 +81,7 @@ pub(super) fn pipelines(
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
             TableCell::styled(&state, style),
-            TableCell::from(environments(&pipeline, &status)),
+            TableCell::from(planner::runs_text(&pipeline, &status)),
             text(app.as_ref()),
             TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
             condition(&status.conditions, conditions::READY),
@@ -91,32 +91,14 @@ pub(super) fn pipelines(
     Ok(table)
 }
 
-/// `dev 1.1.0 > prod 1.0.0`
-fn environments(pipeline: &Pipeline, status: &PipelineStatus) -> String {
-    let all = pipeline.spec.environments.iter().map(|environment| {
-        let name = &environment.name;
-        format!(
-            "{name} {}",
-            running_revisions(status.environments.get(name))
-        )
-    });
-    all.collect::<Vec<_>>().join(" > ")
-}
-
 /// The most severe state, and the environment that has it.
 fn summary(pipeline: &Pipeline, status: &PipelineStatus) -> (String, anstyle::Style) {
     if pipeline.spec.environments.is_empty() {
         return ("no environments".to_owned(), RED);
     }
-    let PipelineSummary { state, environment } = planner::pipeline_summary(pipeline, status);
-    let environment = environment.map(|name| format!("{name} "));
-    let text = format!(
-        "{} {}{}",
-        state.glyph(),
-        environment.unwrap_or_default(),
-        state.word()
-    );
-    (text, state_style(state))
+    let PipelineSummary { state, .. } = planner::pipeline_summary(pipeline, status);
+    let text = planner::state_text(pipeline, status);
+    (format!("{} {text}", state.glyph()), state_style(state))
 }
 
 fn holds(pipeline: &Pipeline, status: &PipelineStatus) -> String {
@@ -176,13 +158,13 @@ pub(super) fn promotions(
 ) -> anyhow::Result<ResourceTable> {
     let mut table = ResourceTable::new(
         &[
-            "NAME",
             "PIPELINE",
             "ENVIRONMENT",
-            "REVISION",
             "PHASE",
+            "REVISION",
             "BY",
             "AGE",
+            "NAME",
         ],
         &["URL", "MESSAGE"],
     );
@@ -193,13 +175,13 @@ pub(super) fn promotions(
         let site = planner::site_of(spec, metadata.namespace.as_deref().unwrap_or_default());
         table.rows.push(vec![
             text(metadata.namespace.as_ref()),
-            text(metadata.name.as_ref()),
             TableCell::from(&spec.pipeline),
             TableCell::from(site.key()),
-            TableCell::from(&spec.shown_revision()),
             phase(status.phase),
+            TableCell::from(&spec.shown_revision()),
             TableCell::from(people(&promotion)),
             TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            text(metadata.name.as_ref()),
             text(status.url.as_ref()),
             text(status.message.as_ref()),
         ]);

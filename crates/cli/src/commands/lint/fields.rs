@@ -11,8 +11,7 @@ use super::super::format::closest_name;
 
 /// A field that the schema does not have.
 pub(super) struct UnknownField {
-    pub(super) name: String,
-    path: String,
+    pub(super) path: String,
     suggestion: Option<String>,
 }
 
@@ -64,7 +63,6 @@ fn field(
         _ => {
             let known = properties.into_iter().flat_map(|it| it.keys());
             found.push(UnknownField {
-                name: name.to_owned(),
                 path,
                 suggestion: closest_name(name, known.map(String::as_str)).map(str::to_owned),
             });

@@ -10,7 +10,7 @@ use super::{
         format::closest_name,
         plan::{preview, sites_in_git},
     },
-    Finding,
+    findings::Finding,
 };
 
 /// Any version will do.
@@ -21,11 +21,10 @@ pub(super) fn check(pipeline: &Pipeline, line: usize, checkout: &ManifestCheckou
     let markers = checkout.markers();
     let mut findings = missing(pipeline, line, checkout);
     findings.extend(unused(pipeline, line, &markers));
-    findings.extend(markers.unreadable.iter().map(|file| Finding {
-        is_error: false,
-        line,
-        text: format!("cannot read the markers in {file}"),
-    }));
+    let unreadable = markers.unreadable.iter();
+    findings.extend(
+        unreadable.map(|file| Finding::warning(line, format!("cannot read the markers in {file}"))),
+    );
     findings
 }
 

@@ -5,11 +5,11 @@ mod boxes;
 
 use api::{Pipeline, conditions, pipeline::EnvironmentStatus, promotion::Phase};
 use jiff::Timestamp;
-use planner::SummaryState;
+use planner::{SummaryState, running_revisions};
 
 use super::super::{
     cluster::key,
-    format::{duration, running_revisions, target_names},
+    format::{duration, target_names},
     terminal::{BOLD, DIM, PLAIN, clean, paint, painted_glyph, state_style, wrap},
 };
 use boxes::{BoxLine, EnvironmentBox};

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use api::{Pipeline, Promotion, pipeline::PipelineStatus, promotion::Phase};
 use kube::ResourceExt;
 
-use super::super::{cluster::key, format::running_revisions};
+use planner::running_revisions;
+
+use super::super::cluster::key;
 
 /// The last state of each pipeline and promotion.
 #[derive(Default)]

@@ -1,0 +1,138 @@
+//! `sluice check`: checks what promotions need before they need it: versions, CRDs, the caller's rights, and
+//! for each pipeline its Secrets, repositories and clusters.
+//!
+//! Repositories and forges are not contacted from here: the controller does that, with its own network and
+//! credentials, and stores the result in the status of the pipeline.
+
+mod installation;
+mod pipelines;
+mod rights;
+
+use std::io::Write;
+
+use anyhow::bail;
+use serde_json::{Value, json};
+
+use super::{
+    cluster::ClusterFlags,
+    format::count,
+    output::OutputFormat,
+    terminal::{GREEN, RED, YELLOW, clean, paint, width, wrap},
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Only this pipeline, as NAME or NAMESPACE/NAME [default: all of the namespace]
+    pipeline: Option<String>,
+    /// Check the pipelines of all namespaces
+    #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
+    all_namespaces: bool,
+    /// Output format
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: OutputFormat,
+    #[command(flatten)]
+    connection: ClusterFlags,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum CheckResult {
+    Passed,
+    /// Something may be wrong, or could not be checked.
+    Warning,
+    Failed,
+}
+
+impl CheckResult {
+    const fn word(self) -> &'static str {
+        match self {
+            Self::Passed => "ok",
+            Self::Warning => "warning",
+            Self::Failed => "failed",
+        }
+    }
+}
+
+/// The result of one check: what was checked, and what was found.
+#[derive(Clone, Debug)]
+struct Check {
+    result: CheckResult,
+    subject: String,
+    text: String,
+}
+
+impl Check {
+    fn new(result: CheckResult, subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            result,
+            subject: subject.into(),
+            text: text.into(),
+        }
+    }
+
+    fn passed(subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::new(CheckResult::Passed, subject, text)
+    }
+
+    fn warning(subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::new(CheckResult::Warning, subject, text)
+    }
+
+    fn failed(subject: impl Into<String>, text: impl Into<String>) -> Self {
+        Self::new(CheckResult::Failed, subject, text)
+    }
+
+    fn document(&self) -> Value {
+        json!({"result": self.result.word(), "subject": self.subject, "text": self.text})
+    }
+
+    fn write(&self, out: &mut dyn Write) -> std::io::Result<()> {
+        let (glyph, style) = match self.result {
+            CheckResult::Passed => ("✔", GREEN),
+            CheckResult::Warning => ("!", YELLOW),
+            CheckResult::Failed => ("✖", RED),
+        };
+        let text = clean(&format!("{}: {}", self.subject, self.text));
+        let room = width().map(|width| width.saturating_sub(2));
+        for (index, line) in wrap(&text, room).iter().enumerate() {
+            let glyph = if index == 0 {
+                paint(style, glyph)
+            } else {
+                " ".to_owned()
+            };
+            writeln!(out, "{glyph} {line}")?;
+        }
+        Ok(())
+    }
+}
+
+pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let cluster = arguments.connection.connect().await?;
+    let mut checks = installation::check(&cluster).await?;
+    let has_crds = checks.iter().all(|it| it.result != CheckResult::Failed);
+    if has_crds {
+        checks.extend(rights::check(&cluster).await?);
+        let pipelines = match &arguments.pipeline {
+            Some(name) => vec![cluster.pipeline(name).await?],
+            None => cluster.pipelines(arguments.all_namespaces).await?,
+        };
+        for pipeline in &pipelines {
+            checks.extend(pipelines::check(&cluster, pipeline).await?);
+        }
+    }
+    let documents = || {
+        let checks = checks.iter().map(Check::document);
+        json!({"checks": checks.collect::<Vec<_>>()})
+    };
+    arguments.output.write(out, documents, |out| {
+        checks.iter().try_for_each(|check| check.write(out))?;
+        Ok(())
+    })?;
+    out.flush()?;
+    let of = |result| checks.iter().filter(|it| it.result == result).count();
+    let warnings = count(of(CheckResult::Warning), "warning");
+    match of(CheckResult::Failed) {
+        0 => anstream::eprintln!("all checks passed, {warnings}"),
+        failed => bail!("{} failed, {warnings}", count(failed, "check")),
+    }
+    Ok(())
+}

@@ -1,0 +1,186 @@
+//! `sluice create`: creates a Pipeline from flags, or prints its manifest.
+
+use std::io::Write;
+
+use anyhow::Context;
+use api::{Pipeline, pipeline::PipelineSpec};
+use clap::Subcommand;
+use kube::{ResourceExt, api::PostParams};
+use serde_json::{Value, json};
+
+use super::{
+    UsageError,
+    cluster::{ClusterFlags, FIELD_MANAGER},
+    cluster_error::cluster_error,
+    yaml,
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    #[command(subcommand)]
+    kind: CreatedKind,
+}
+
+#[derive(Debug, Subcommand)]
+enum CreatedKind {
+    /// Create a Pipeline, or print its manifest with --export
+    #[command(after_help = EXAMPLE)]
+    Pipeline(Box<PipelineArguments>),
+}
+
+const EXAMPLE: &str = "\
+Example:
+  sluice create pipeline shop -n shop --app HelmRelease/shop \\
+    --environment dev=shop-dev --environment prod=shop@eu,shop@us \\
+    --url https://github.com/example/fleet --forge github --secret fleet --manual prod --export";
+
+#[derive(Debug, clap::Args)]
+struct PipelineArguments {
+    /// Name of the pipeline
+    name: String,
+    /// App that runs in every target: HelmRelease/NAME, Kustomization/NAME, Deployment/NAME
+    #[arg(long, value_name = "KIND/NAME")]
+    app: String,
+    /// Environment and its targets, in the order of promotion; repeat it. A target is a namespace, or
+    /// NAMESPACE@CLUSTER with the name of a GitopsCluster
+    #[arg(long, short, value_name = "NAME=TARGET,…", required = true)]
+    environment: Vec<String>,
+    /// Git repository that promotions change by pull request [default: the strategy is a notification]
+    #[arg(long, value_name = "URL", requires = "secret")]
+    url: Option<String>,
+    /// Base branch of the pull requests
+    #[arg(long, value_name = "BRANCH", default_value = "main")]
+    branch: String,
+    /// Forge of the repository: github, gitlab, gitea, bitbucket-server, bitbucket-cloud, azure-devops
+    #[arg(long, value_name = "FORGE", default_value = "github")]
+    forge: String,
+    /// Secret with the credentials of the repository, in the namespace of the pipeline
+    #[arg(long, value_name = "NAME")]
+    secret: Option<String>,
+    /// Environments that need an approval, separated by commas
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    manual: Vec<String>,
+    /// Print the manifest instead of creating the pipeline
+    #[arg(long)]
+    export: bool,
+    #[command(flatten)]
+    connection: ClusterFlags,
+}
+
+pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let CreatedKind::Pipeline(arguments) = &arguments.kind;
+    let mut object = arguments.object()?;
+    let spec: PipelineSpec = serde_json::from_value(object["spec"].clone())
+        .map_err(|error| UsageError(format!("the flags make no pipeline: {error}")))?;
+    if let Some(finding) = planner::lint(&spec).into_iter().find(|it| it.is_error) {
+        return Err(UsageError(finding.text).into());
+    }
+    if arguments.export {
+        if let Some(namespace) = &arguments.connection.namespace {
+            object["metadata"]["namespace"] = json!(namespace);
+        }
+        return yaml::write(out, &object);
+    }
+    let cluster = arguments.connection.connect().await?;
+    let pipeline: Pipeline =
+        serde_json::from_value(object).context("the flags make no pipeline")?;
+    let parameters = PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    let pipelines = cluster.api::<Pipeline>(&cluster.namespace);
+    let created = pipelines.create(&parameters, &pipeline).await;
+    let name = &arguments.name;
+    let created =
+        created.map_err(|error| cluster_error(&format!("create pipeline {name}"), error))?;
+    let (name, namespace) = (created.name_any(), &cluster.namespace);
+    writeln!(out, "created pipeline {namespace}/{name}")?;
+    writeln!(out, "try: sluice check {name} -n {namespace}")?;
+    Ok(())
+}
+
+impl PipelineArguments {
+    fn object(&self) -> anyhow::Result<Value> {
+        let mut environments = Vec::new();
+        for environment in &self.environment {
+            environments.push(self.environment(environment)?);
+        }
+        let names = environments.iter().map(|it| it["name"].clone());
+        let names: Vec<Value> = names.collect();
+        if let Some(unknown) = self.manual.iter().find(|it| !names.contains(&json!(it))) {
+            let text = format!("--manual names {unknown}, which is no --environment");
+            return Err(UsageError(text).into());
+        }
+        Ok(json!({
+            "apiVersion": "pipelines.weave.works/v1alpha1",
+            "kind": "Pipeline",
+            "metadata": {"name": self.name},
+            "spec": {
+                "appRef": app_reference(&self.app)?,
+                "promotion": {"strategy": self.strategy()},
+                "environments": environments,
+            },
+        }))
+    }
+
+    /// `prod=shop@eu,shop@us`
+    fn environment(&self, typed: &str) -> anyhow::Result<Value> {
+        let parts = typed.split_once('=');
+        let Some((name, targets)) = parts.filter(|(name, _)| !name.is_empty()) else {
+            let text = format!("{typed} is not of the form NAME=TARGET, such as dev=shop-dev");
+            return Err(UsageError(text).into());
+        };
+        let targets = targets.split(',').filter(|target| !target.is_empty());
+        let targets: Vec<Value> = targets.map(target).collect();
+        let mut environment = json!({"name": name, "targets": targets});
+        if self.manual.iter().any(|it| it == name) {
+            let strategy = self.strategy();
+            environment["promotion"] = json!({"manual": true, "strategy": strategy});
+        }
+        Ok(environment)
+    }
+
+    fn strategy(&self) -> Value {
+        let Some(url) = &self.url else {
+            return json!({"notification": {}});
+        };
+        json!({"pull-request": {
+            "type": self.forge,
+            "url": url,
+            "baseBranch": self.branch,
+            "secretRef": {"name": self.secret},
+        }})
+    }
+}
+
+/// `NAMESPACE` or `NAMESPACE@CLUSTER`.
+fn target(typed: &str) -> Value {
+    match typed.split_once('@') {
+        Some((namespace, cluster)) => {
+            json!({"namespace": namespace, "clusterRef": {"kind": "GitopsCluster", "name": cluster}})
+        }
+        None => json!({"namespace": typed}),
+    }
+}
+
+fn app_reference(typed: &str) -> anyhow::Result<Value> {
+    let (kind, name) = typed.split_once('/').unwrap_or((typed, ""));
+    let known = [
+        ("HelmRelease", "helm.toolkit.fluxcd.io/v2"),
+        ("Kustomization", "kustomize.toolkit.fluxcd.io/v1"),
+        ("Deployment", "apps/v1"),
+        ("StatefulSet", "apps/v1"),
+        ("DaemonSet", "apps/v1"),
+    ];
+    let found = known.iter().find(|(it, _)| it.eq_ignore_ascii_case(kind));
+    match found.filter(|_| !name.is_empty()) {
+        Some((kind, api_version)) => {
+            Ok(json!({"apiVersion": api_version, "kind": kind, "name": name}))
+        }
+        None => {
+            let kinds = known.map(|(kind, _)| kind).join(", ");
+            let text = format!("--app {typed} is not of the form KIND/NAME with one of {kinds}");
+            Err(UsageError(text).into())
+        }
+    }
+}

@@ -1,0 +1,86 @@
+//! `sluice get --watch`: prints each object again when it changes, until interrupted.
+
+use std::{collections::BTreeMap, io::Write};
+
+use futures::StreamExt;
+use kube::{
+    ResourceExt,
+    api::DynamicObject,
+    runtime::{WatchStreamExt, watcher},
+};
+
+use super::{
+    super::{cluster::Cluster, watch::handle_error},
+    Arguments, ObjectPrinter, Selection, api_of, tidy,
+};
+
+/// The resourceVersion of each object that has been printed, by namespace and name.
+type PrintedVersions = BTreeMap<(Option<String>, String), Option<String>>;
+
+pub(super) async fn follow(
+    arguments: &Arguments,
+    selection: &Selection,
+    cluster: &Cluster,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let resource = selection.kind.resource();
+    let mut config = watcher::Config::default();
+    config.label_selector.clone_from(&arguments.selector);
+    let objects = api_of(cluster, &resource, arguments.all_namespaces);
+    let mut events = watcher(objects, config).default_backoff().boxed();
+    let mut printer = ObjectPrinter::new(arguments);
+    let (mut listed, mut failures) = (Vec::new(), 0);
+    let mut printed = PrintedVersions::new();
+    let mut is_first_list = true;
+    while let Some(event) = events.next().await {
+        let changed = match event {
+            Ok(event) => {
+                failures = 0;
+                is_first_list &= !matches!(event, watcher::Event::InitDone);
+                changed_objects(event, &mut listed)
+            }
+            Err(error) => {
+                failures += 1;
+                handle_error(error, failures, is_first_list)?;
+                continue;
+            }
+        };
+        let is_named = |object: &DynamicObject| {
+            selection.names.is_empty() || selection.names.contains(&object.name_any())
+        };
+        let new = changed
+            .into_iter()
+            .filter(is_named)
+            .filter(|object| is_new(object, &mut printed));
+        let new: Vec<_> = new.map(|object| tidy(object, &resource)).collect();
+        printer.print(selection.kind, new, out)?;
+        out.flush()?;
+    }
+    Ok(())
+}
+
+/// The objects to print after an event: the whole list when it is complete.
+fn changed_objects(
+    event: watcher::Event<DynamicObject>,
+    listed: &mut Vec<DynamicObject>,
+) -> Vec<DynamicObject> {
+    match event {
+        watcher::Event::Init => {
+            listed.clear();
+            Vec::new()
+        }
+        watcher::Event::InitApply(object) => {
+            listed.push(object);
+            Vec::new()
+        }
+        watcher::Event::InitDone => std::mem::take(listed),
+        watcher::Event::Apply(object) | watcher::Event::Delete(object) => vec![object],
+    }
+}
+
+/// Whether this version of the object has not been printed yet. A relist repeats objects.
+fn is_new(object: &DynamicObject, printed: &mut PrintedVersions) -> bool {
+    let key = (object.namespace(), object.name_any());
+    let version = object.resource_version();
+    printed.insert(key, version.clone()) != Some(version)
+}

@@ -1,0 +1,130 @@
+//! Finds the objects of an installed Sluice on a cluster: its Deployments and Services.
+
+use std::collections::BTreeMap;
+
+use k8s_openapi::api::{
+    apps::v1::Deployment,
+    core::v1::{Service, ServicePort},
+};
+use kube::{Api, Client, ResourceExt, api::ListParams};
+
+/// The label of the objects in the chart and the plain manifests, and its value.
+const NAME_LABEL: &str = "app.kubernetes.io/name";
+const APP: &str = "pipeline-controller";
+/// The label of the chart, which `nameOverride` does not change.
+const CHART_LABEL: &str = "helm.sh/chart";
+const CHART: &str = "pipeline-controller-";
+/// The annotation with the name of the Helm release.
+const HELM_RELEASE: &str = "meta.helm.sh/release-name";
+/// What precedes the version of Sluice in the version of the embedded API.
+const EMBEDDED: &str = "+sluice-";
+
+/// A controller that runs on the cluster.
+pub(super) struct InstalledController {
+    /// `NAMESPACE/NAME` of its Deployment; `None` for `sluice standalone` and `sluice demo`.
+    pub(super) deployment: Option<String>,
+    pub(super) version: String,
+    pub(super) is_available: bool,
+}
+
+/// A Service of Sluice and the number of one of its ports.
+pub(super) struct InstalledService {
+    pub(super) namespace: String,
+    pub(super) name: String,
+    pub(super) port: i32,
+    /// The Helm release that it belongs to.
+    pub(super) helm_release: Option<String>,
+}
+
+/// The version of the cluster, and the controllers on it that the caller may see.
+pub(super) async fn controllers(
+    client: &Client,
+) -> kube::Result<(String, kube::Result<Vec<InstalledController>>)> {
+    let version = client.apiserver_version().await?.git_version;
+    if let Some((_, embedded)) = version.split_once(EMBEDDED) {
+        let controller = InstalledController {
+            deployment: None,
+            version: embedded.to_owned(),
+            is_available: true,
+        };
+        return Ok((version, Ok(vec![controller])));
+    }
+    let deployments: Api<Deployment> = Api::all(client.clone());
+    let listed = deployments.list(&ListParams::default()).await;
+    let found = listed.map(|list| list.items.iter().filter_map(controller).collect());
+    Ok((version, found))
+}
+
+fn controller(deployment: &Deployment) -> Option<InstalledController> {
+    if !is_ours(deployment.labels()) {
+        return None;
+    }
+    let spec = deployment.spec.as_ref()?.template.spec.as_ref()?;
+    let runs_sluice = |command: &String| command.ends_with("/sluice");
+    let container = spec.containers.iter().find(|container| {
+        let mut command = container.command.iter().flatten();
+        command.any(runs_sluice)
+    })?;
+    let status = deployment.status.as_ref();
+    let available = status.and_then(|status| status.available_replicas);
+    let (namespace, name) = (deployment.namespace()?, deployment.name_any());
+    Some(InstalledController {
+        deployment: Some(format!("{namespace}/{name}")),
+        version: tag(container.image.as_deref().unwrap_or_default()).to_owned(),
+        is_available: available.unwrap_or(0) > 0,
+    })
+}
+
+/// The tag or digest of an image.
+fn tag(image: &str) -> &str {
+    if let Some((_, digest)) = image.split_once('@') {
+        return digest;
+    }
+    let name = image.rsplit('/').next().unwrap_or(image);
+    name.split_once(':').map_or("latest", |(_, tag)| tag)
+}
+
+/// The Services of Sluice with a port of this name.
+pub(super) async fn services(client: &Client, port: &str) -> kube::Result<Vec<InstalledService>> {
+    let services: Api<Service> = Api::all(client.clone());
+    let listed = services.list(&ListParams::default()).await?;
+    let found = listed.items.iter().filter_map(|it| service(it, port));
+    Ok(found.collect())
+}
+
+fn service(service: &Service, port: &str) -> Option<InstalledService> {
+    if !is_ours(service.labels()) {
+        return None;
+    }
+    let ports = service.spec.as_ref()?.ports.as_deref()?;
+    let is_it = |it: &&ServicePort| it.name.as_deref() == Some(port);
+    Some(InstalledService {
+        namespace: service.namespace()?,
+        name: service.name_any(),
+        port: ports.iter().find(is_it)?.port,
+        helm_release: service.annotations().get(HELM_RELEASE).cloned(),
+    })
+}
+
+fn is_ours(labels: &BTreeMap<String, String>) -> bool {
+    let label = |key: &str| labels.get(key).map(String::as_str);
+    let is_of_chart = label(CHART_LABEL).is_some_and(|chart| chart.starts_with(CHART));
+    label(NAME_LABEL) == Some(APP) || is_of_chart
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_version_is_the_tag_of_the_image() {
+        for (image, expected) in [
+            ("sluice:0.1.0", "0.1.0"),
+            ("localhost:5000/team/sluice:1", "1"),
+            ("localhost:5000/sluice", "latest"),
+            ("sluice:1@sha256:ab", "sha256:ab"),
+        ] {
+            assert_eq!(tag(image), expected);
+        }
+    }
+}

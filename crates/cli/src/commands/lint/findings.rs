@@ -1,0 +1,171 @@
+//! What `sluice lint` found, as text, as JSON, or as annotations of a CI system.
+
+use std::{
+    collections::BTreeSet,
+    io::Write,
+    path::{Path, PathBuf},
+};
+
+use anyhow::bail;
+use clap::ValueEnum;
+use serde_json::json;
+
+use super::super::{
+    format::count,
+    get::write_json,
+    terminal::{RED, YELLOW, clean, paint},
+};
+
+/// The output format of `sluice lint`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(super) enum LintOutput {
+    Text,
+    Json,
+    /// Workflow commands of GitHub Actions, which annotate the lines of a pull request
+    Github,
+}
+
+/// An error or a warning, and its line.
+pub(super) struct Finding {
+    pub(super) is_error: bool,
+    pub(super) line: usize,
+    pub(super) text: String,
+}
+
+impl Finding {
+    pub(super) fn error(line: usize, text: impl Into<String>) -> Self {
+        Self {
+            is_error: true,
+            line,
+            text: text.into(),
+        }
+    }
+
+    pub(super) fn warning(line: usize, text: impl Into<String>) -> Self {
+        Self {
+            is_error: false,
+            ..Self::error(line, text)
+        }
+    }
+
+    fn severity(&self) -> &'static str {
+        match self.is_error {
+            true => "error",
+            false => "warning",
+        }
+    }
+}
+
+/// All findings of a run, and what was not checked.
+pub(super) struct LintReport {
+    output: LintOutput,
+    pub(super) objects: usize,
+    findings: Vec<(PathBuf, Finding)>,
+    skipped: BTreeSet<String>,
+}
+
+impl LintReport {
+    pub(super) fn new(output: LintOutput) -> Self {
+        Self {
+            output,
+            objects: 0,
+            findings: Vec::new(),
+            skipped: BTreeSet::new(),
+        }
+    }
+
+    /// Whether text for people is printed.
+    pub(super) fn is_text(&self) -> bool {
+        self.output == LintOutput::Text
+    }
+
+    /// Adds findings about a file. JSON is written at the end.
+    pub(super) fn add(
+        &mut self,
+        file: &Path,
+        findings: Vec<Finding>,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        for finding in findings {
+            match self.output {
+                LintOutput::Text => write_text(file, &finding, out)?,
+                LintOutput::Github => write_annotation(file, &finding, out)?,
+                LintOutput::Json => {}
+            }
+            self.findings.push((file.to_owned(), finding));
+        }
+        Ok(())
+    }
+
+    /// Says that something was not checked, and what to do about it.
+    pub(super) fn skip(&mut self, what: impl Into<String>) {
+        self.skipped.insert(what.into());
+    }
+
+    /// Writes the end of the output. Fails if there are errors, or nothing to check.
+    pub(super) fn conclude(self, out: &mut dyn Write) -> anyhow::Result<()> {
+        let errors = self.findings.iter().filter(|(_, it)| it.is_error).count();
+        let warnings = self.findings.len() - errors;
+        if self.output == LintOutput::Json {
+            self.write_json(errors, warnings, out)?;
+        } else {
+            for skipped in &self.skipped {
+                anstream::eprintln!("not checked: {skipped}");
+            }
+        }
+        let objects = count(self.objects, "object");
+        let warnings = count(warnings, "warning");
+        if errors > 0 {
+            bail!("{} and {warnings} in {objects}", count(errors, "error"));
+        }
+        if self.objects == 0 {
+            bail!("found no objects of Sluice's kinds");
+        }
+        anstream::eprintln!("{objects} checked, no errors, {warnings}");
+        Ok(())
+    }
+
+    fn write_json(
+        &self,
+        errors: usize,
+        warnings: usize,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let findings = self.findings.iter().map(|(file, finding)| {
+            json!({
+                "file": file,
+                "line": finding.line,
+                "severity": finding.severity(),
+                "text": finding.text,
+            })
+        });
+        let report = json!({
+            "objects": self.objects,
+            "errors": errors,
+            "warnings": warnings,
+            "findings": findings.collect::<Vec<_>>(),
+            "skipped": self.skipped,
+        });
+        write_json(&report, out)
+    }
+}
+
+fn write_text(file: &Path, finding: &Finding, out: &mut dyn Write) -> std::io::Result<()> {
+    let style = if finding.is_error { RED } else { YELLOW };
+    let location = clean(&format!("{}:{}", file.display(), finding.line));
+    let severity = paint(style, finding.severity());
+    writeln!(out, "{location}: {severity}: {}", clean(&finding.text))
+}
+
+/// `::error file=a.yaml,line=3::the text`
+fn write_annotation(file: &Path, finding: &Finding, out: &mut dyn Write) -> std::io::Result<()> {
+    let escaped = |text: &str| {
+        let text = text.replace('%', "%25").replace('\r', "%0D");
+        text.replace('\n', "%0A")
+    };
+    let file = escaped(&file.display().to_string());
+    let file = file.replace(':', "%3A").replace(',', "%2C");
+    let (severity, line) = (finding.severity(), finding.line);
+    let text = escaped(&finding.text);
+    writeln!(out, "::{severity} file={file},line={line}::{text}")
+}

@@ -1,0 +1,134 @@
+//! Compares pipelines with a cluster: whether the Secrets and GitopsClusters that they name exist.
+
+use std::collections::BTreeSet;
+
+use api::{GitopsCluster, Pipeline};
+use k8s_openapi::api::core::v1::Secret;
+use kube::{Api, Client, api::ListParams};
+use serde_json::Value;
+
+use super::{
+    super::{cluster::key, cluster_error::cluster_error, yaml::YamlDocument},
+    findings::Finding,
+    lines::line_of,
+};
+
+/// Kinds that create a Secret of their own name.
+const SECRET_KINDS: [&str; 3] = ["Secret", "SealedSecret", "ExternalSecret"];
+
+/// Objects that a pipeline may name, by kind, namespace and name.
+#[derive(Default)]
+pub(super) struct ExistingObjects {
+    known: BTreeSet<(&'static str, String, String)>,
+    /// Kinds that the caller may not list.
+    pub(super) unreadable: Vec<String>,
+}
+
+impl ExistingObjects {
+    /// The Secrets and GitopsClusters of the cluster that the caller may list.
+    pub(super) async fn read(client: &Client) -> anyhow::Result<Self> {
+        let mut existing = Self::default();
+        let secrets: Api<Secret> = Api::all(client.clone());
+        existing.extend(
+            "Secret",
+            secrets.list_metadata(&ListParams::default()).await,
+        )?;
+        let clusters: Api<GitopsCluster> = Api::all(client.clone());
+        existing.extend(
+            "GitopsCluster",
+            clusters.list_metadata(&ListParams::default()).await,
+        )?;
+        Ok(existing)
+    }
+
+    fn extend<K: Clone>(
+        &mut self,
+        kind: &'static str,
+        listed: kube::Result<kube::core::ObjectList<kube::core::PartialObjectMeta<K>>>,
+    ) -> anyhow::Result<()> {
+        match listed {
+            Ok(listed) => self.known.extend(listed.items.into_iter().map(|object| {
+                let metadata = object.metadata;
+                let namespace = metadata.namespace.unwrap_or_default();
+                (kind, namespace, metadata.name.unwrap_or_default())
+            })),
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                let text = format!("whether each {kind} exists: you may not list them");
+                self.unreadable.push(text);
+            }
+            Err(error) => return Err(cluster_error(&format!("list each {kind}"), error)),
+        }
+        Ok(())
+    }
+
+    /// Adds an object of a manifest that is being checked.
+    pub(super) fn add(&mut self, value: &Value, default_namespace: &str) {
+        let kind = match value["kind"].as_str() {
+            Some("GitopsCluster") => "GitopsCluster",
+            Some(kind) if SECRET_KINDS.contains(&kind) => "Secret",
+            _ => return,
+        };
+        let metadata = &value["metadata"];
+        let namespace = metadata["namespace"].as_str().unwrap_or(default_namespace);
+        let name = metadata["name"].as_str().unwrap_or_default();
+        self.known
+            .insert((kind, namespace.to_owned(), name.to_owned()));
+    }
+
+    fn lacks(&self, kind: &'static str, namespace: &str, name: &str) -> bool {
+        let is_readable = !self.unreadable.iter().any(|it| it.contains(kind));
+        is_readable
+            && !self
+                .known
+                .contains(&(kind, namespace.to_owned(), name.to_owned()))
+    }
+}
+
+/// The Secrets and GitopsClusters that a pipeline names and that do not exist.
+pub(super) fn check(
+    pipeline: &Pipeline,
+    document: &YamlDocument,
+    existing: &ExistingObjects,
+) -> Vec<Finding> {
+    let (namespace, _) = key(pipeline);
+    let mut findings = missing_secrets(pipeline, namespace, document, existing);
+    for (index, environment) in pipeline.spec.environments.iter().enumerate() {
+        for (target_index, target) in environment.targets.iter().enumerate() {
+            let Some(cluster) = &target.cluster_ref else {
+                continue;
+            };
+            let home = cluster.namespace.as_deref().filter(|it| !it.is_empty());
+            let home = home.unwrap_or(namespace);
+            if existing.lacks("GitopsCluster", home, &cluster.name) {
+                let field =
+                    format!("spec.environments[{index}].targets[{target_index}].clusterRef");
+                let name = &cluster.name;
+                findings.push(Finding::warning(
+                    line_of(document, &field),
+                    format!("there is no GitopsCluster {home}/{name}"),
+                ));
+            }
+        }
+    }
+    findings
+}
+
+fn missing_secrets(
+    pipeline: &Pipeline,
+    namespace: &str,
+    document: &YamlDocument,
+    existing: &ExistingObjects,
+) -> Vec<Finding> {
+    let mut missing: BTreeSet<&str> = BTreeSet::new();
+    for (_, strategy) in planner::strategies_in_use(&pipeline.spec) {
+        missing.extend(planner::secrets_of(strategy));
+    }
+    let missing = missing.into_iter();
+    let missing = missing.filter(|name| existing.lacks("Secret", namespace, name));
+    missing
+        .map(|name| {
+            let line = line_of(document, "spec");
+            Finding::warning(line, format!("there is no Secret {namespace}/{name}"))
+        })
+        .collect()
+}

@@ -1,0 +1,54 @@
+//! The status of a pipeline for programs: the states and texts of the diagram as JSON or YAML.
+
+use api::{
+    Pipeline, conditions,
+    pipeline::{EnvironmentStatus, PipelineStatus},
+};
+use serde_json::{Value, json};
+
+use super::super::{cluster::key, format::target_names};
+
+pub(super) fn document(pipeline: &Pipeline) -> Value {
+    let (namespace, name) = key(pipeline);
+    let model = pipeline.status.clone().unwrap_or_default();
+    let summary = planner::pipeline_summary(pipeline, &model);
+    let ready = conditions::find(&model.conditions, conditions::READY);
+    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
+    let environments = names.map(|name| environment(pipeline, &model, name));
+    json!({
+        "namespace": namespace,
+        "name": name,
+        "state": summary.state.id(),
+        "environment": summary.environment,
+        "suspend": pipeline.spec.suspend,
+        "ready": ready,
+        "environments": environments.collect::<Vec<_>>(),
+    })
+}
+
+fn environment(pipeline: &Pipeline, model: &PipelineStatus, name: &str) -> Value {
+    let status = model.environments.get(name);
+    json!({
+        "name": name,
+        "state": planner::environment_state(pipeline, model, name).id(),
+        "runs": planner::running_revisions(status),
+        "message": planner::environment_message(status),
+        "hold": status.and_then(|it| it.hold.as_ref()),
+        "promotion": status.and_then(|it| it.promotion.as_ref()),
+        "targets": status.map(targets).unwrap_or_default(),
+    })
+}
+
+fn targets(status: &EnvironmentStatus) -> Vec<Value> {
+    let named = status.targets.iter().zip(target_names(&status.targets));
+    let targets = named.map(|(target, name)| {
+        json!({
+            "name": name,
+            "state": planner::target_state(target).id(),
+            "revision": target.revision,
+            "version": target.version,
+            "error": target.error.clone().or_else(|| planner::failed_release(target)),
+        })
+    });
+    targets.collect()
+}

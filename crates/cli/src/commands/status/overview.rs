@@ -1,0 +1,47 @@
+//! Two or three lines for each pipeline: its state, what each environment runs, and what holds a promotion.
+
+use std::io::{self, Write};
+
+use api::Pipeline;
+
+use super::super::{
+    cluster::key,
+    terminal::{BOLD, clean, paint, painted_glyph, wrap},
+};
+
+const INDENT: &str = "    ";
+
+pub(super) fn write(
+    pipelines: &[Pipeline],
+    width: Option<usize>,
+    out: &mut dyn Write,
+) -> io::Result<()> {
+    let room = width.map(|width| width.saturating_sub(INDENT.len()));
+    for pipeline in pipelines {
+        let (namespace, name) = key(pipeline);
+        let model = pipeline.status.clone().unwrap_or_default();
+        let state = planner::pipeline_summary(pipeline, &model).state;
+        let title = paint(BOLD, &clean(&format!("{namespace}/{name}")));
+        let words = clean(&planner::state_text(pipeline, &model));
+        writeln!(out, "{} {title}  {words}", painted_glyph(state))?;
+        let runs = planner::runs_text(pipeline, &model);
+        let runs = width.map_or(runs.clone(), |_| planner::shortened(&runs));
+        for text in [runs].into_iter().chain(holds(pipeline)) {
+            for line in wrap(&clean(&text), room) {
+                writeln!(out, "{INDENT}{line}")?;
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Why each environment waits.
+fn holds(pipeline: &Pipeline) -> Vec<String> {
+    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
+    let statuses = pipeline.status.as_ref().map(|status| &status.environments);
+    let holds = names.filter_map(|name| {
+        let hold = statuses?.get(name)?.hold.as_ref()?;
+        Some(format!("{name}: {}", hold.message))
+    });
+    holds.collect()
+}

@@ -1,0 +1,108 @@
+//! `sluice check`.
+
+use serde_json::{Value, json};
+
+use crate::{cluster::TestCluster, objects::put};
+
+fn cluster_object(ready: &str) -> Value {
+    json!({
+        "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
+        "metadata": {"name": "eu", "namespace": "default"},
+        "spec": {"secretRef": {"name": "eu"}},
+        "status": {"conditions": [{
+            "type": "Ready", "status": ready, "reason": "Checked", "message": "the cluster does not answer",
+            "lastTransitionTime": "2026-01-01T00:00:00Z",
+        }]},
+    })
+}
+
+fn secret(name: &str) -> Value {
+    json!({"apiVersion": "v1", "kind": "Secret", "metadata": {"name": name, "namespace": "default"}})
+}
+
+#[tokio::test]
+async fn check_names_everything_that_is_missing() {
+    let cluster = TestCluster::new().await;
+    let output = cluster.run(&["check"]).await;
+    assert_eq!(output.code, 1);
+    for expected in [
+        "✔ Kubernetes: v1.",
+        "✔ controller embedded: version ",
+        "✔ CRDs: complete",
+        "in namespace default: may see pipelines, see promotions, approve, promote and roll back, suspend",
+        "✖ Secret default/git: does not exist; promotions of web into prod need it",
+        "✖ Secret default/hmac: does not exist",
+        "✖ GitopsCluster default/eu: does not exist",
+    ] {
+        assert!(output.out.contains(expected), "{expected}: {}", output.out);
+    }
+    assert!(output.err.contains("3 checks failed"), "{}", output.err);
+    for object in [secret("git"), secret("hmac"), cluster_object("False")] {
+        put(&cluster, &object).await;
+    }
+    let output = cluster.run(&["check", "web"]).await;
+    assert_eq!(output.code, 1);
+    let expected = "✖ GitopsCluster default/eu: the cluster does not answer";
+    assert!(output.out.contains(expected), "{}", output.out);
+    put(&cluster, &cluster_object("True")).await;
+    let output = cluster.run(&["check", "web"]).await;
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+    assert!(
+        output.out.contains("✔ pipeline default/web: "),
+        "{}",
+        output.out
+    );
+}
+
+/// Repositories and forges are what the controller found.
+#[tokio::test]
+async fn check_shows_what_the_controller_found() {
+    let cluster = TestCluster::new().await;
+    put(&cluster, &cluster_object("True")).await;
+    let problem = json!({"reason": "Unreachable", "message": "cannot reach the repository"});
+    cluster
+        .set_status(json!({"preflight": {"prod": problem}}))
+        .await;
+    let output = cluster.run(&["check", "web", "-o", "json"]).await;
+    assert_eq!(output.code, 1);
+    let document: Value = serde_json::from_str(&output.out).unwrap();
+    let checks = document["checks"].as_array().unwrap();
+    let failed: Vec<&Value> = checks
+        .iter()
+        .filter(|it| it["result"] == "failed")
+        .collect();
+    assert_eq!(failed.len(), 1, "{document}");
+    assert_eq!(
+        failed[0]["subject"],
+        "pipeline default/web, promotions into prod"
+    );
+    assert_eq!(
+        failed[0]["text"],
+        "cannot reach the repository [Unreachable]"
+    );
+}
+
+#[tokio::test]
+async fn check_without_crds_or_rights_says_so() {
+    let output = TestCluster::bare().await.run(&["check"]).await;
+    assert_eq!(output.code, 1);
+    assert!(output.out.contains("✖ CRDs: "), "{}", output.out);
+    assert!(
+        output.out.contains("sluice crds | kubectl apply"),
+        "{}",
+        output.out
+    );
+    let cluster = TestCluster::new().await;
+    let rules = json!([
+        {"apiGroups": ["pipelines.weave.works"], "resources": ["pipelines", "promotions"], "verbs": ["get", "list"]},
+        {"apiGroups": ["gitops.weave.works"], "resources": ["gitopsclusters"], "verbs": ["get"]},
+    ]);
+    let output = cluster.run_as("vera", rules, &["check", "web"]).await;
+    for expected in [
+        "! rights of vera in namespace default: may see pipelines, see promotions; may not approve",
+        "! Secret default/git: not checked: you may not read it",
+        "! CRDs: not checked",
+    ] {
+        assert!(output.out.contains(expected), "{expected}: {}", output.out);
+    }
+}

@@ -1,0 +1,316 @@
+//! Commands as users of kubectl and flux expect them.
+
+use std::process::Stdio;
+
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt, BufReader};
+
+use crate::{
+    cluster::{TestCluster, offline},
+    objects::put,
+    read_only::{check, until},
+};
+
+fn json_of(text: &str) -> Value {
+    serde_json::from_str(text).unwrap()
+}
+
+#[tokio::test]
+async fn cluster_flags_stand_before_or_after_the_command() {
+    let cluster = TestCluster::new().await;
+    let before = cluster
+        .prints(&["-n", "default", "get", "pipelines", "-o", "name"])
+        .await;
+    let after = cluster
+        .prints(&["get", "pipelines", "-o", "name", "--namespace=default"])
+        .await;
+    assert_eq!(before, "pipeline.pipelines.weave.works/web\n");
+    assert_eq!(before, after);
+    let elsewhere = cluster.run(&["-n", "other", "status", "web"]).await;
+    assert!(
+        elsewhere.err.contains("in namespace other"),
+        "{}",
+        elsewhere.err
+    );
+    // A command without a cluster has no such flag.
+    assert_eq!(offline(&["--context", "a", "crds"]).await.code, 2);
+}
+
+#[tokio::test]
+async fn get_accepts_references_several_kinds_and_no_headers() {
+    let cluster = TestCluster::new().await;
+    for typed in [&["get", "pipeline/web"][..], &["get", "pipe", "web"]] {
+        let output = cluster.prints(&[typed, &["--no-headers"]].concat()).await;
+        check(
+            &output,
+            "web   ◇ prod awaiting approval   dev 2.0.0 > prod 1.0.0   HelmRelease/web   …",
+        );
+    }
+    let one = cluster.prints(&["get", "pipeline/web", "-o", "json"]).await;
+    assert_eq!(json_of(&one)["kind"], "Pipeline");
+    let names = cluster.prints(&["get", "all", "-o", "name"]).await;
+    let expected =
+        "pipeline.pipelines.weave.works/web\npromotion.pipelines.weave.works/web-prod-1\n";
+    assert_eq!(names, expected);
+    let list = cluster.prints(&["get", "pipe,promo", "-o", "json"]).await;
+    assert_eq!(json_of(&list)["items"].as_array().unwrap().len(), 2);
+    let both = cluster.run(&["get", "pipelines", "web", "-A"]).await;
+    assert_eq!(both.code, 2, "{}", both.err);
+    let typo = cluster.run(&["get", "pipelin/web"]).await;
+    assert_eq!(typo.code, 2);
+    assert!(typo.err.contains("did you mean pipeline?"), "{}", typo.err);
+}
+
+#[tokio::test]
+async fn get_watch_prints_objects_again_when_they_change() {
+    let cluster = TestCluster::new().await;
+    let mut command = cluster.command(&["get", "promotions", "--watch"]);
+    let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    until(&mut lines, "PIPELINE   ENVIRONMENT   PHASE").await;
+    until(
+        &mut lines,
+        "web        prod          AwaitingApproval   2.0.0",
+    )
+    .await;
+    cluster.set_phase("Deploying").await;
+    until(
+        &mut lines,
+        "web        prod          Deploying          2.0.0",
+    )
+    .await;
+    child.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn status_explain_and_history_of_all_pipelines() {
+    let cluster = TestCluster::new().await;
+    check(
+        &cluster.prints(&["status"]).await,
+        "
+        ◇ default/web  prod awaiting approval
+            dev 2.0.0 > prod 1.0.0
+            prod: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0",
+    );
+    let explained = cluster.prints(&["explain", "-A"]).await;
+    assert!(
+        explained.starts_with("default/web\n  dev: runs 2.0.0, ready\n"),
+        "{explained}"
+    );
+    check(
+        &cluster.prints(&["history"]).await,
+        "
+        PIPELINE   AGE   ENVIRONMENT   PHASE              REVISION   INSTEAD OF   TOOK   BY   URL
+        web        …",
+    );
+    let none = cluster.run(&["status", "-n", "other"]).await;
+    assert_eq!((none.code, none.out.as_str()), (0, ""));
+    assert!(
+        none.err.contains("no pipelines in namespace other"),
+        "{}",
+        none.err
+    );
+    let usage = cluster.run(&["status", "--wait"]).await;
+    assert_eq!(usage.code, 2, "{}", usage.err);
+}
+
+#[tokio::test]
+async fn status_explain_and_history_for_programs() {
+    let cluster = TestCluster::new().await;
+    let status = json_of(&cluster.prints(&["status", "web", "-o", "json"]).await);
+    assert_eq!(status["state"], "approval");
+    assert_eq!(status["environment"], "prod");
+    assert_eq!(status["environments"][0]["runs"], "2.0.0");
+    assert_eq!(
+        status["environments"][1]["hold"]["reason"],
+        "AwaitingApproval"
+    );
+    assert_eq!(status["environments"][1]["targets"][0]["name"], "eu/web");
+    let all = json_of(&cluster.prints(&["status", "-o", "json"]).await);
+    assert_eq!(all["items"][0], status);
+    let explained = cluster
+        .prints(&["explain", "web", "prod", "-o", "json"])
+        .await;
+    let explained = json_of(&explained);
+    assert_eq!(explained["environments"].as_array().unwrap().len(), 1);
+    assert_eq!(explained["environments"][0]["name"], "prod");
+    let text = explained["environments"][0]["text"].as_str().unwrap();
+    assert!(text.starts_with("prod: runs 1.0.0, ready"), "{text}");
+    let history = json_of(&cluster.prints(&["history", "web", "-o", "json"]).await);
+    assert_eq!(history["promotions"][0]["phase"], "AwaitingApproval");
+    assert_eq!(history["promotions"][0]["replaces"], "1.0.0");
+    assert_eq!(history["environments"][0]["name"], "dev");
+    let yaml = cluster.prints(&["status", "web", "-o", "yaml"]).await;
+    let yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
+    assert_eq!(yaml, status);
+}
+
+fn event(name: &str, kind: &str, about: &str, message: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Event", "metadata": {"name": name, "namespace": "default"},
+        "involvedObject": {
+            "apiVersion": "pipelines.weave.works/v1alpha1", "kind": kind, "name": about,
+            "namespace": "default",
+        },
+        "type": "Normal", "reason": "Promoted", "message": message, "source": {"component": "sluice"},
+        "lastTimestamp": "2026-01-01T00:00:00Z",
+    })
+}
+
+#[tokio::test]
+async fn events_of_one_pipeline_and_of_all() {
+    let cluster = TestCluster::new().await;
+    let other = json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
+        "metadata": {"name": "web-api", "namespace": "default"}, "spec": {"environments": []},
+    });
+    put(&cluster, &other).await;
+    let mut foreign = event("d", "Pipeline", "build", "ran");
+    foreign["involvedObject"]["apiVersion"] = json!("tekton.dev/v1");
+    for object in [
+        event("a", "Pipeline", "web", "first"),
+        event("b", "Promotion", "web-prod-1", "second"),
+        event("c", "Promotion", "web-api-prod-1", "third"),
+        foreign,
+    ] {
+        put(&cluster, &object).await;
+    }
+    let own = cluster.prints(&["events", "web", "--no-headers"]).await;
+    assert_eq!(own.lines().count(), 2, "{own}");
+    assert!(own.contains("promotion/web-prod-1"), "{own}");
+    let all = cluster.prints(&["events", "-A", "-o", "json"]).await;
+    assert_eq!(json_of(&all)["items"].as_array().unwrap().len(), 3);
+    let none = cluster.run(&["events", "-n", "other"]).await;
+    assert!(none.err.contains("no events"), "{}", none.err);
+}
+
+#[tokio::test]
+async fn reconcile_waits_for_the_controller() {
+    let cluster = TestCluster::new().await;
+    let refused = cluster.run(&["reconcile", "web", "--timeout", "1s"]).await;
+    assert_eq!(refused.code, 3, "{}", refused.err);
+    assert!(refused.err.contains("is it running?"), "{}", refused.err);
+    let annotation = "reconcile.fluxcd.io/requestedAt";
+    let first = cluster.pipeline().await.metadata.annotations.unwrap()[annotation].clone();
+    let controller = async {
+        loop {
+            let pipeline = cluster.pipeline().await;
+            let requested = &pipeline.metadata.annotations.unwrap()[annotation];
+            if *requested != first {
+                let status = json!({"lastHandledReconcileAt": requested});
+                return cluster.set_status(status).await;
+            }
+            tokio::task::yield_now().await;
+        }
+    };
+    let (output, ()) = tokio::join!(cluster.prints(&["reconcile", "web"]), controller);
+    assert_eq!(output, "reconciled web: prod awaiting approval\n");
+}
+
+#[tokio::test]
+async fn version_shows_the_servers_too() {
+    let version = env!("CARGO_PKG_VERSION");
+    let alone = offline(&["version"]).await;
+    assert_eq!((alone.code, alone.out), (0, format!("sluice {version}\n")));
+    let cluster = TestCluster::new().await;
+    let both = cluster.prints(&["version"]).await;
+    let expected = format!("sluice {version}\ncontroller {version} (embedded)\nkubernetes v1.");
+    assert!(both.starts_with(&expected), "{both}");
+    let client = cluster.prints(&["version", "--client"]).await;
+    assert_eq!(client, format!("sluice {version}\n"));
+    let document = json_of(&cluster.prints(&["version", "-o", "json"]).await);
+    assert_eq!(document["controllers"][0]["version"], version);
+}
+
+#[tokio::test]
+async fn create_makes_a_pipeline_that_lint_accepts() {
+    let cluster = TestCluster::empty().await;
+    let typed = [
+        "create",
+        "pipeline",
+        "shop",
+        "--app",
+        "helmrelease/shop",
+        "-e",
+        "dev=shop-dev",
+        "-e",
+        "prod=shop@eu,shop@us",
+        "--url",
+        "https://github.com/example/fleet",
+        "--secret",
+        "fleet",
+        "--manual",
+        "prod",
+    ];
+    let manifest = offline(&[&typed[..], &["--export", "-n", "shop"]].concat()).await;
+    assert_eq!(manifest.code, 0, "{}", manifest.err);
+    let (code, findings) = crate::offline::lint(&manifest.out, &[]).await;
+    assert_eq!((code, findings.as_str()), (0, ""), "{}", manifest.out);
+    let created = cluster.prints(&typed).await;
+    assert!(
+        created.starts_with("created pipeline default/shop\n"),
+        "{created}"
+    );
+    let stored = cluster
+        .prints(&["get", "pipeline/shop", "-o", "json"])
+        .await;
+    let spec = &json_of(&stored)["spec"];
+    assert_eq!(spec["appRef"]["apiVersion"], "helm.toolkit.fluxcd.io/v2");
+    assert_eq!(
+        spec["environments"][1]["targets"][1]["clusterRef"]["name"],
+        "us"
+    );
+    assert_eq!(spec["environments"][1]["promotion"]["manual"], true);
+    let again = cluster.run(&typed).await;
+    assert!(again.err.contains("already exists"), "{}", again.err);
+    for (flag, value, expected) in [
+        ("--app", "Pod/a", "is not of the form KIND/NAME with one of"),
+        ("-e", "dev", "is not of the form NAME=TARGET"),
+        ("--manual", "test", "which is no --environment"),
+        ("-e", "dev=a", "two environments are called dev"),
+    ] {
+        let mut typed = typed.to_vec();
+        if flag == "--app" {
+            typed[4] = value;
+        } else {
+            typed.extend([flag, value]);
+        }
+        let refused = offline(&[&typed[..], &["--export"]].concat()).await;
+        assert_eq!(refused.code, 2, "{value}: {}", refused.err);
+        assert!(refused.err.contains(expected), "{value}: {}", refused.err);
+    }
+}
+
+/// The causes of an error are named once each.
+#[tokio::test]
+async fn errors_do_not_repeat_themselves() {
+    let folder = tempfile::tempdir().unwrap();
+    let kubeconfig = folder.path().join("kubeconfig");
+    let port = {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        listener.local_addr().unwrap().port()
+    };
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "users": [{"name": "a", "user": {}}],
+    });
+    std::fs::write(&kubeconfig, text.to_string()).unwrap();
+    let typed = [
+        "--kubeconfig",
+        kubeconfig.to_str().unwrap(),
+        "get",
+        "pipelines",
+    ];
+    let output = offline(&typed).await;
+    assert_eq!(output.code, 1);
+    let parts: Vec<&str> = output.err.trim().split(": ").collect();
+    let distinct: std::collections::BTreeSet<&&str> = parts.iter().collect();
+    assert_eq!(parts.len(), distinct.len(), "{}", output.err);
+    assert!(
+        output.err.contains("the cluster does not respond"),
+        "{}",
+        output.err
+    );
+}

@@ -1,0 +1,187 @@
+//! Checks the strategies of each pipeline before a promotion needs them, and stores what is wrong in
+//! `status.preflight`.
+//!
+//! A pipeline is checked when its spec changes and at intervals. Pipelines with the same repository and Secret
+//! share a check. Nothing else writes `status.preflight`.
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    ops::Deref,
+    sync::Arc,
+    time::Duration,
+};
+
+use api::{
+    Pipeline,
+    pipeline::{PreflightProblem, Strategy},
+};
+use parking_lot::Mutex;
+use planner::Failure;
+use runtime::{
+    CacheEvent, ObjectKey, RequeueAction, Subscription, TtlCache, Workers,
+    status::{StatusError, StatusPatch},
+};
+use tokio::time::Instant;
+
+use crate::{caches::PipelineShard, reconciler_base::ReconcilerBase, strategy::Strategies};
+
+/// Under this name the reconciler writes to the caches and reads its metrics.
+const NAME: &str = "preflight";
+/// How many pipelines are checked at the same time.
+const CONCURRENT: usize = 4;
+/// How often a pipeline is checked that has problems, and one that has none.
+const WITH_PROBLEMS: Duration = Duration::from_secs(60);
+const WITHOUT_PROBLEMS: Duration = Duration::from_secs(1800);
+/// For how long pipelines share that a strategy is usable.
+const SHARED: Duration = Duration::from_secs(30);
+const CAPACITY: usize = 1024;
+/// How long a pipeline waits after a failed write.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// The namespace and the strategy as JSON.
+type StrategyKey = (String, String);
+
+/// Checks the strategies of pipelines.
+pub(crate) struct PreflightReconciler {
+    base: ReconcilerBase,
+    pipelines: PipelineShard,
+    workers: Arc<Workers<ObjectKey>>,
+    strategies: Arc<Strategies>,
+    results: TtlCache<StrategyKey, Result<(), Failure>>,
+    /// The generation that was checked, and when the next check is due.
+    checked: Mutex<HashMap<ObjectKey, (Option<i64>, Instant)>>,
+}
+
+/// What became of a write.
+enum Written {
+    Done,
+    /// The pipeline changed meanwhile; check its new state.
+    Conflict,
+}
+
+/// Runs the reconciler until dropped.
+pub(crate) async fn run(reconciler: Arc<PreflightReconciler>) {
+    reconciler.caches.pipelines.synced().await;
+    let _subscription = reconciler.subscribe();
+    for key in reconciler.caches.pipelines.keys() {
+        reconciler.workers.enqueue(key);
+    }
+    let workers = reconciler.workers.clone();
+    let reconcile = move |key: ObjectKey| {
+        let reconciler = reconciler.clone();
+        async move { reconciler.reconcile(&key).await }
+    };
+    workers.run(reconcile).await;
+}
+
+impl Deref for PreflightReconciler {
+    type Target = ReconcilerBase;
+
+    fn deref(&self) -> &ReconcilerBase {
+        &self.base
+    }
+}
+
+impl PreflightReconciler {
+    pub(crate) fn with(base: ReconcilerBase, strategies: Arc<Strategies>) -> Arc<Self> {
+        let selector = base.settings.label_selector.as_deref();
+        Arc::new(Self {
+            pipelines: PipelineShard::new(&base.caches, selector),
+            workers: base.telemetry.workers(NAME, CONCURRENT),
+            strategies,
+            results: TtlCache::new(SHARED, CAPACITY),
+            checked: Mutex::default(),
+            base,
+        })
+    }
+
+    /// Enqueues pipelines whose spec changed.
+    fn subscribe(self: &Arc<Self>) -> Subscription {
+        let this = self.clone();
+        self.caches
+            .pipelines
+            .subscribe(NAME, move |event| match event {
+                CacheEvent::Applied { key, .. } => this.workers.enqueue(key.clone()),
+                CacheEvent::Deleted { key, .. } => {
+                    this.checked.lock().remove(key);
+                    this.workers.forget(key);
+                }
+            })
+    }
+
+    async fn reconcile(&self, key: &ObjectKey) -> RequeueAction {
+        let Some(pipeline) = self.pipelines.get(key) else {
+            return RequeueAction::AwaitChange;
+        };
+        let generation = pipeline.metadata.generation;
+        if let Some((known, due)) = self.checked.lock().get(key)
+            && *known == generation
+            && Instant::now() < *due
+        {
+            return RequeueAction::After(due.duration_since(Instant::now()));
+        }
+        let problems = self.problems(&pipeline).await;
+        let again = match problems.is_empty() {
+            true => WITHOUT_PROBLEMS,
+            false => WITH_PROBLEMS,
+        };
+        match self.write(&pipeline, problems).await {
+            Ok(Written::Done) => {}
+            Ok(Written::Conflict) => return RequeueAction::After(Duration::ZERO),
+            Err(error) => {
+                tracing::warn!(pipeline = %key, %error, "could not store the result of the preflight check");
+                return RequeueAction::RetryError(RETRY);
+            }
+        }
+        let due = Instant::now() + again;
+        self.checked.lock().insert(key.clone(), (generation, due));
+        RequeueAction::After(again)
+    }
+
+    /// What is wrong with the strategy of each environment.
+    async fn problems(&self, pipeline: &Pipeline) -> BTreeMap<String, PreflightProblem> {
+        let mut problems = BTreeMap::new();
+        for (environment, strategy) in planner::strategies_in_use(&pipeline.spec) {
+            if let Err(failure) = self.check(pipeline, strategy).await {
+                let problem = PreflightProblem {
+                    reason: failure.reason,
+                    message: failure.message.chars().take(1024).collect(),
+                };
+                problems.insert(environment.to_owned(), problem);
+            }
+        }
+        problems
+    }
+
+    async fn check(&self, pipeline: &Pipeline, strategy: &Strategy) -> Result<(), Failure> {
+        let namespace = pipeline.metadata.namespace.clone().unwrap_or_default();
+        let key = serde_json::to_string(strategy).unwrap_or_default();
+        let lookup = async {
+            let checked = self.strategies.check(&namespace, strategy).await;
+            // Failures are not shared: somebody may be correcting the Secret.
+            let time_to_live = checked.as_ref().map_or(Duration::ZERO, |()| SHARED);
+            (checked, time_to_live)
+        };
+        let key = (namespace.clone(), key);
+        self.results.get_with_ttl(key, lookup).await
+    }
+
+    async fn write(
+        &self,
+        pipeline: &Pipeline,
+        problems: BTreeMap<String, PreflightProblem>,
+    ) -> Result<Written, StatusError> {
+        let before = pipeline.status.as_ref();
+        let mut status = pipeline.status.clone().unwrap_or_default();
+        status.preflight = problems;
+        match self.status.patch(pipeline, before, &status).await? {
+            StatusPatch::Patched(newest) => drop(self.caches.pipelines.wrote(NAME, newest)),
+            StatusPatch::Conflict(newest) => {
+                self.caches.pipelines.wrote(NAME, newest);
+                return Ok(Written::Conflict);
+            }
+            StatusPatch::Unchanged | StatusPatch::NotFound => {}
+        }
+        Ok(Written::Done)
+    }
+}

@@ -1,0 +1,130 @@
+//! What is wrong with a strategy is in the status before a promotion needs it.
+#![expect(
+    clippy::unwrap_used,
+    clippy::panic,
+    reason = "a failing test is a panic"
+)]
+
+use std::time::Duration;
+
+use api::{
+    Pipeline, conditions,
+    pipeline::{PipelineStatus, STRATEGY_READY},
+};
+use controller::{Metrics, Settings};
+use kube::{
+    Api, Client,
+    api::{Patch, PatchParams},
+};
+use serde_json::{Value, json};
+use testbed::{forge::Forge, objects::apply, tls};
+use tokio_util::sync::CancellationToken;
+
+fn definitions() -> Vec<Value> {
+    let ours = api::crds().into_iter().map(|definition| {
+        let mut value = serde_json::to_value(definition).unwrap();
+        value["apiVersion"] = json!("apiextensions.k8s.io/v1");
+        value["kind"] = json!("CustomResourceDefinition");
+        value
+    });
+    ours.collect()
+}
+
+fn pipeline(url: &str, branch: &str) -> Value {
+    json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {
+            "appRef": {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "shop"},
+            "promotion": {"strategy": {"pull-request": {
+                "type": "gitea", "url": url, "baseBranch": branch, "secretRef": {"name": "git"},
+            }}},
+            "environments": [
+                {"name": "dev", "targets": [{"namespace": "shop-dev"}]},
+                {"name": "prod", "targets": [{"namespace": "shop-prod"}]},
+            ],
+        },
+    })
+}
+
+fn secret(forge: &Forge, token: &str) -> Value {
+    json!({
+        "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "git", "namespace": "default"},
+        "stringData": {
+            "username": "sluice", "password": token, "token": token,
+            "caFile": forge.certificate_authority(),
+        },
+    })
+}
+
+/// Waits until the status is as wanted.
+async fn until(pipelines: &Api<Pipeline>, is_it: impl Fn(&PipelineStatus) -> bool) {
+    for _ in 0..600 {
+        let status = pipelines.get("shop").await.unwrap().status;
+        if status.is_some_and(|status| is_it(&status)) {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    panic!("{:#?}", pipelines.get("shop").await.unwrap().status);
+}
+
+/// The reason of the condition, which names the environment too.
+fn has_problem(reason: &'static str) -> impl Fn(&PipelineStatus) -> bool {
+    move |status| {
+        let condition = conditions::find(&status.conditions, STRATEGY_READY);
+        let is_told = condition.is_some_and(|it| {
+            it.status == "False" && it.reason == reason && it.message.starts_with("prod: ")
+        });
+        is_told && status.preflight.keys().eq(["prod"])
+    }
+}
+
+async fn set_branch(pipelines: &Api<Pipeline>, branch: &str) {
+    let strategy = json!({"pull-request": {"baseBranch": branch}});
+    let patch = Patch::Merge(json!({"spec": {"promotion": {"strategy": strategy}}}));
+    let parameters = PatchParams::default();
+    pipelines.patch("shop", &parameters, &patch).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn problems_of_strategies_are_reported_before_a_promotion() {
+    tls::install_provider();
+    let client: Client = apiserver::Server::in_memory().client();
+    apply(&client, definitions()).await;
+    let forge = Forge::start_with_tls().await.unwrap();
+    let files = [("prod/shop.yaml", "version: 1.0.0\n")];
+    let repository = forge
+        .create_repository("team/config", &files)
+        .await
+        .unwrap();
+    apply(&client, vec![pipeline(&repository.url(), "main")]).await;
+    let settings = Settings {
+        allow_internal_urls: true,
+        probe_address: None,
+        metrics_address: None,
+        ..Settings::default()
+    };
+    let stop = CancellationToken::new();
+    let _stop = stop.clone().drop_guard();
+    let running = tokio::spawn(controller::run(
+        client.clone(),
+        settings,
+        Metrics::new(),
+        stop,
+    ));
+    let pipelines: Api<Pipeline> = Api::namespaced(client.clone(), "default");
+    until(&pipelines, has_problem("SecretMissing")).await;
+
+    apply(&client, vec![secret(&forge, forge.token())]).await;
+    set_branch(&pipelines, "trunk").await;
+    until(&pipelines, has_problem("BranchMissing")).await;
+
+    set_branch(&pipelines, "main").await;
+    let is_well = |status: &PipelineStatus| {
+        let condition = conditions::find(&status.conditions, STRATEGY_READY);
+        condition.is_none() && status.preflight.is_empty()
+    };
+    until(&pipelines, is_well).await;
+    assert!(!running.is_finished());
+}

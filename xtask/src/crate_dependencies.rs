@@ -13,6 +13,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("sluice-planner", &["sluice-api"]),
     ("sluice-net", &[]),
     ("sluice-git", &["sluice-net"]),
+    ("sluice-registry", &["sluice-net"]),
     ("sluice-runtime", &["sluice-net"]),
     ("sluice-listener", &[]),
     (
@@ -21,6 +22,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sluice-api",
             "sluice-planner",
             "sluice-git",
+            "sluice-registry",
             "sluice-net",
             "sluice-runtime",
         ],
@@ -50,6 +52,7 @@ const FORBIDDEN: &[(&str, &[&str])] = &[
     ("sluice-api", RUNTIMES_AND_CLIENTS),
     ("sluice-planner", RUNTIMES_AND_CLIENTS),
     ("sluice-git", KUBERNETES),
+    ("sluice-registry", KUBERNETES),
     ("sluice-net", KUBERNETES),
 ];
 

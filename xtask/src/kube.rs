@@ -1,6 +1,6 @@
-//! Builds a real Kubernetes control plane and helm into a cache folder, for tests.
+//! Builds a real Kubernetes control plane, helm and an OCI registry into a cache folder, for tests.
 //!
-//! kube-apiserver, kube-controller-manager, kubectl, etcd and helm are compiled from their published Go
+//! kube-apiserver, kube-controller-manager, kubectl, etcd, helm and registry are compiled from their published Go
 //! modules at pinned versions. Existing programs are kept. A finished program is moved to its final name,
 //! so interrupted and concurrent runs are safe. The working tree is not changed.
 
@@ -16,12 +16,17 @@ const KUBERNETES: &str = "v1.36.3";
 const ETCD: &str = "v3.6.16";
 /// The helm release, with the same Kubernetes libraries, most of which are compiled already.
 const HELM: &str = "v4.2.4";
+/// The release of the OCI registry.
+const REGISTRY: &str = "v3.1.2";
 /// The Go module of Kubernetes itself.
 const KUBERNETES_MODULE: &str = "k8s.io/kubernetes";
 /// The Go module of the etcd server.
 const ETCD_MODULE: &str = "go.etcd.io/etcd/server/v3";
 /// The Go module of helm.
 const HELM_MODULE: &str = "helm.sh/helm/v4";
+
+/// The Go module of the OCI registry.
+const REGISTRY_MODULE: &str = "github.com/distribution/distribution/v3";
 
 /// One program to build: its file name and the Go package that is its `main`.
 struct Program {
@@ -37,6 +42,11 @@ const ETCD_PROGRAMS: [Program; 1] = [Program {
 const HELM_PROGRAMS: [Program; 1] = [Program {
     name: "helm",
     package: "helm.sh/helm/v4/cmd/helm",
+}];
+
+const REGISTRY_PROGRAMS: [Program; 1] = [Program {
+    name: "registry",
+    package: "github.com/distribution/distribution/v3/cmd/registry",
 }];
 
 const KUBERNETES_PROGRAMS: [Program; 3] = [
@@ -62,6 +72,7 @@ pub(crate) fn kube() -> Result<PathBuf> {
     if missing(&folder, &ETCD_PROGRAMS)
         .chain(missing(&folder, &KUBERNETES_PROGRAMS))
         .chain(missing(&folder, &HELM_PROGRAMS))
+        .chain(missing(&folder, &REGISTRY_PROGRAMS))
         .count()
         == 0
     {
@@ -69,7 +80,7 @@ pub(crate) fn kube() -> Result<PathBuf> {
     }
     check_go(&folder)?;
     if missing(&folder, &ETCD_PROGRAMS).count() > 0 {
-        let module = ScratchModule::etcd(&folder)?;
+        let module = ScratchModule::of(&folder, ETCD_MODULE, ETCD)?;
         module.build_missing(&folder, &ETCD_PROGRAMS)?;
     }
     if missing(&folder, &KUBERNETES_PROGRAMS).count() > 0 {
@@ -79,6 +90,10 @@ pub(crate) fn kube() -> Result<PathBuf> {
     if missing(&folder, &HELM_PROGRAMS).count() > 0 {
         let module = ScratchModule::helm(&folder)?;
         module.build_missing(&folder, &HELM_PROGRAMS)?;
+    }
+    if missing(&folder, &REGISTRY_PROGRAMS).count() > 0 {
+        let module = ScratchModule::of(&folder, REGISTRY_MODULE, REGISTRY)?;
+        module.build_missing(&folder, &REGISTRY_PROGRAMS)?;
     }
     Ok(folder)
 }
@@ -125,7 +140,7 @@ fn check_go(folder: &Path) -> Result<()> {
     bail!(
         "building a Kubernetes {KUBERNETES} control plane needs the Go toolchain, and `go version` \
          did not run. Install Go 1.26 or newer (https://go.dev/dl) and put it on PATH, or place \
-         etcd, kube-apiserver, kube-controller-manager, kubectl and helm into {} yourself.",
+         etcd, kube-apiserver, kube-controller-manager, kubectl, helm and registry into {} yourself.",
         folder.display()
     )
 }
@@ -140,9 +155,10 @@ struct ScratchModule {
 }
 
 impl ScratchModule {
-    fn etcd(beside: &Path) -> Result<Self> {
+    /// A module that needs nothing but itself.
+    fn of(beside: &Path, name: &str, version: &str) -> Result<Self> {
         let module = Self::new(beside, "-s -w".to_owned())?;
-        module.write(&format!("require {ETCD_MODULE} {ETCD}\n"))?;
+        module.write(&format!("require {name} {version}\n"))?;
         Ok(module)
     }
 

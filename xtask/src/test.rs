@@ -30,6 +30,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("two_servers", ""),
     ("promote", "shortest_path"),
     ("promote", "rfc_listings"),
+    ("promote", "real_registry"),
     ("trigger", ""),
     ("guides", ""),
 ];

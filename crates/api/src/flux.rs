@@ -5,7 +5,7 @@
 
 mod followed;
 
-pub use followed::{followed, git_address, is_tag};
+pub use followed::{followed, git_address, is_range, is_tag};
 
 use crate::{
     image::Image,

@@ -12,8 +12,8 @@ mod status;
 
 pub use approval_policy::{ApprovalPolicy, Approver};
 pub use promotion::{
-    Commit, Forge, MergeMethod, Notification, PromotionSettings, PullRequest, Scope, Strategy,
-    Webhook, When,
+    Commit, Forge, MergeMethod, Notification, Oci, OciProvider, PromotionSettings, PullRequest,
+    Scope, Strategy, Webhook, When,
 };
 pub use request::{HandledRequest, Request, RequestKind};
 pub use rfc_spelling::{RFC_SECRET, RfcPullRequest, RfcWebhook};

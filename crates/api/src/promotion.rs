@@ -48,7 +48,7 @@ use crate::{
         "message": "a promotion cannot be edited"
     },
     {
-        "rule": "has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && has(self.replaces) == has(oldSelf.replaces) && (!has(self.replaces) || self.replaces == oldSelf.replaces) && has(self.request) == has(oldSelf.request) && (!has(self.request) || self.request == oldSelf.request) && has(self.verifiedAt) == has(oldSelf.verifiedAt) && (!has(self.verifiedAt) || self.verifiedAt == oldSelf.verifiedAt)",
+        "rule": "has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && has(self.replaces) == has(oldSelf.replaces) && (!has(self.replaces) || self.replaces == oldSelf.replaces) && has(self.request) == has(oldSelf.request) && (!has(self.request) || self.request == oldSelf.request) && has(self.digest) == has(oldSelf.digest) && (!has(self.digest) || self.digest == oldSelf.digest) && has(self.replacesDigest) == has(oldSelf.replacesDigest) && (!has(self.replacesDigest) || self.replacesDigest == oldSelf.replacesDigest) && has(self.verifiedAt) == has(oldSelf.verifiedAt) && (!has(self.verifiedAt) || self.verifiedAt == oldSelf.verifiedAt)",
         "message": "a promotion cannot be edited"
     },
     {
@@ -96,6 +96,14 @@ pub struct PromotionSpec {
     )]
     #[schemars(length(max = 256))]
     pub replaces: Option<String>,
+    /// The digest of the OCI artifact, where the revision is a version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub digest: Option<String>,
+    /// The same of what it replaces.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub replaces_digest: Option<String>,
     /// Since when the revision could be promoted: when the environment before it had been ready at it for
     /// `soak`. Not known where a person requested it or the source of the pipeline proposed it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -151,6 +159,21 @@ impl PromotionSpec {
     pub fn approved_by(&self) -> Option<String> {
         let names: Vec<_> = self.given_approvals().map(|it| it.by.as_str()).collect();
         (!names.is_empty()).then(|| names.join(", "))
+    }
+
+    /// The digest of the artifact, where it is known.
+    pub fn artifact_digest(&self) -> Option<&str> {
+        let own = Some(self.revision.as_str()).filter(|it| revision::is_digest(it));
+        own.or(self.digest.as_deref())
+    }
+
+    /// The digest of the artifact that it replaces, where it is known.
+    pub fn replaced_digest(&self) -> Option<&str> {
+        let own = self
+            .replaces
+            .as_deref()
+            .filter(|it| revision::is_digest(it));
+        own.or(self.replaces_digest.as_deref())
     }
 }
 

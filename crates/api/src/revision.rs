@@ -186,7 +186,7 @@ fn split_hex(text: &str) -> Option<(&str, &str, &str)> {
 }
 
 /// `1.2.3`, `v1.2.3-rc.1`, `name@v1.2.3`.
-pub(crate) fn reads_like_version(reference: &str) -> bool {
+pub fn reads_like_version(reference: &str) -> bool {
     let version = reference.rsplit('@').next().unwrap_or(reference);
     let version = version.strip_prefix('v').unwrap_or(version);
     let core = version.split(['-', '+']).next().unwrap_or(version);

@@ -1,6 +1,8 @@
 //! `sluice demo`: runs three clusters with a Flux stand-in, a git forge and Sluice in this process, and
-//! promotes a release from dev to prod. Everything is removed at the end.
+//! promotes a release from dev to prod: by pull requests, or with `--gitless` by tags of an OCI registry.
+//! Everything is removed at the end.
 
+mod releases;
 mod running_demos;
 mod setup;
 mod walkthrough;
@@ -40,7 +42,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         logs::start(level);
     }
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
-    let (setup, listening) = DemoSetup::start(folder.path(), arguments.port, &shutdown).await?;
+    let (setup, listening) = DemoSetup::start(folder.path(), arguments, &shutdown).await?;
     let running = async {
         let outcome = listening.run(setup.standalone.server.client()).await;
         // Without the controller the walkthrough cannot continue.
@@ -68,13 +70,13 @@ async fn walk_through(mut walkthrough: Walkthrough<'_>, setup: &DemoSetup) -> an
     }
     let _registered = RunningDemos::of_this_user()?.register(setup.folder())?;
     walkthrough.print_suggestions(RELEASES[2]);
-    setup.push(RELEASES[1]).await?;
+    setup.releases.push(RELEASES[1]).await?;
     let requests = next_release(setup.folder());
     tokio::pin!(requests);
     loop {
         tokio::select! {
             version = &mut requests => {
-                setup.push(&version).await?;
+                setup.releases.push(&version).await?;
                 requests.set(next_release(setup.folder()));
             }
             outcome = walkthrough.print_changes() => return outcome,

@@ -56,6 +56,23 @@ fn the_script_promotes_a_release_to_prod() {
 }
 
 #[test]
+fn without_git_the_script_promotes_by_tag() {
+    let (code, out, errors) = sluice(&["demo", "--gitless", "--script", "--port", "0"]);
+    assert_eq!(code, Some(0), "{out}\n{errors}");
+    for told in [
+        "Sluice promotes by moving the tags",
+        "6.2.0@sha256:",
+        "approve 6.2.0 for prod",
+    ] {
+        assert!(out.contains(told), "{told} is missing in\n{out}");
+    }
+    assert!(
+        out.contains("6.2.0 runs everywhere") && !out.contains("pulls/"),
+        "{out}"
+    );
+}
+
+#[test]
 fn push_without_a_demo_fails_with_advice() {
     let (code, _, errors) = sluice(&["demo", "push", "6.3.0"]);
     assert_eq!(code, Some(1));

@@ -53,6 +53,8 @@ pub struct Settings {
     pub git_mirrors_size: u64,
     /// Whether repositories, forges and webhooks may be on loopback, link-local and metadata addresses.
     pub allow_internal_urls: bool,
+    /// Whether Pipelines may tag with this process's workload identity.
+    pub allow_registry_identity: bool,
     /// What kubeconfigs of clusters may ask for.
     pub kubeconfigs: KubeconfigPolicy,
     /// The proxy between this process and repositories, forges and webhooks.
@@ -97,6 +99,7 @@ impl Default for Settings {
             git_folder: None,
             git_mirrors_size: GIT_MIRRORS_SIZE,
             allow_internal_urls: false,
+            allow_registry_identity: false,
             kubeconfigs: KubeconfigPolicy::default(),
             proxy: None,
             follow_every: FOLLOW_EVERY,

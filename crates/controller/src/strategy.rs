@@ -11,6 +11,7 @@ mod failure;
 mod forge_repository;
 mod manifest_edit;
 mod notification;
+mod oci;
 mod preflight;
 mod preview;
 mod promotion_description;
@@ -27,7 +28,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use api::{
     Change, Pipeline, Promotion,
-    pipeline::{Commit, PullRequest, Strategy, Webhook},
+    pipeline::{Commit, Oci, PullRequest, Strategy, Webhook},
     reference::LocalReference,
 };
 use git::propose::branch_for_owner;
@@ -43,6 +44,7 @@ use commit::Commits;
 use failure::needs_edit;
 use forge_repository::ForgeRepositories;
 use notification::Notifications;
+use oci::OciTags;
 pub use preview::preview_proposal;
 use promotion_proposal::{PromotionProposal, RepositoryStrategy};
 use proposal::Proposals;
@@ -103,6 +105,7 @@ pub(crate) struct Strategies {
     commits: Commits,
     notifications: Notifications,
     webhooks: Webhooks,
+    oci_tags: OciTags,
     change_files: ChangeFiles,
     /// Removed when the process ends.
     _folder: Option<TempDir>,
@@ -115,6 +118,7 @@ enum StrategyKind<'a> {
     Commit(&'a Commit),
     Notification,
     Webhook(&'a Webhook),
+    Oci(&'a Oci),
 }
 
 impl<'a> StrategyKind<'a> {
@@ -131,6 +135,9 @@ impl<'a> StrategyKind<'a> {
         if let Some(to) = &strategy.webhook {
             return Ok(Self::Webhook(to));
         }
+        if let Some(to) = &strategy.oci {
+            return Ok(Self::Oci(to));
+        }
         let text = "the promotion names no strategy; set one in the pipeline";
         Err(needs_edit("NoStrategy", text))
     }
@@ -142,6 +149,7 @@ impl<'a> StrategyKind<'a> {
             Self::Commit(to) => Some(&to.secret_ref),
             Self::Notification => None,
             Self::Webhook(to) => to.secret_ref.as_ref(),
+            Self::Oci(to) => to.secret_ref.as_ref(),
         }
     }
 }
@@ -169,7 +177,8 @@ impl Strategies {
             pull_requests: PullRequests::new(proposals, guard.clone(), settings),
             commits: Commits::new(repositories.clone(), guard.clone()),
             notifications: Notifications::new(sender, guard.clone()),
-            webhooks: Webhooks::new(settings, guard),
+            webhooks: Webhooks::new(settings, guard.clone()),
+            oci_tags: OciTags::new(settings, guard),
             repositories,
             _folder: temporary,
         })
@@ -191,8 +200,12 @@ impl Strategies {
         self.pull_requests.observe(task, to, &secret, lookup).await
     }
 
-    /// Carries out the promotion.
-    pub(crate) async fn carry_out(&self, task: PromotionTask<'_>) -> Outcome {
+    /// Carries out the promotion. `promotions` are all of its pipeline.
+    pub(crate) async fn carry_out(
+        &self,
+        task: PromotionTask<'_>,
+        promotions: &[Promotion],
+    ) -> Outcome {
         let done = async {
             match task.strategy()? {
                 StrategyKind::PullRequest(to) => {
@@ -205,15 +218,27 @@ impl Strategies {
                 }
                 StrategyKind::Notification => self.notifications.carry_out(task).await,
                 StrategyKind::Webhook(to) => {
-                    let secret = match &to.secret_ref {
-                        Some(reference) => Some(self.secrets.read_for(task, reference).await?),
-                        None => None,
-                    };
+                    let secret = self.optional_secret(task, to.secret_ref.as_ref()).await?;
                     self.webhooks.carry_out(task, to, secret).await
+                }
+                StrategyKind::Oci(to) => {
+                    let secret = self.optional_secret(task, to.secret_ref.as_ref()).await?;
+                    self.oci_tags.carry_out(task, to, secret, promotions).await
                 }
             }
         };
         done.await.unwrap_or_else(Outcome::Failed)
+    }
+
+    async fn optional_secret(
+        &self,
+        task: PromotionTask<'_>,
+        reference: Option<&LocalReference>,
+    ) -> Result<Option<Arc<SecretContents>>, Failure> {
+        match reference {
+            Some(reference) => self.secrets.read_for(task, reference).await.map(Some),
+            None => Ok(None),
+        }
     }
 
     /// Closes the promotion's pull request if it is open.

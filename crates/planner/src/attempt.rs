@@ -11,6 +11,7 @@ mod lifecycle;
 mod lookup;
 mod outcome;
 mod problem;
+mod tag;
 
 use api::promotion::PromotionStatus;
 
@@ -21,6 +22,7 @@ pub use lifecycle::attempt;
 pub use lookup::{PullRequestLookup, observed_after_failed_lookup, pull_request_lookup};
 pub use outcome::{Failure, Outcome, Remedy, conclude, status_after_failed_lookup};
 pub use problem::{PromotionProblem, is_resolved_by_repository_edit, promotion_problem};
+pub use tag::replaceable_digests;
 
 /// The reason of a promotion whose strategy differs from that of its pipeline.
 pub const STRATEGY_CHANGED: &str = "StrategyChanged";
@@ -38,6 +40,9 @@ pub const MERGE_NOT_ALLOWED: &str = "MergeNotAllowed";
 
 /// The reason of a promotion whose branch somebody else pushed to.
 pub const BRANCH_CHANGED_BY_OTHERS: &str = "BranchChangedByOthers";
+
+/// The reason of a promotion whose tag somebody else moved.
+pub const TAG_CHANGED_BY_OTHERS: &str = "TagChangedByOthers";
 
 /// The next action of a promotion.
 #[derive(Clone, Debug, PartialEq)]

@@ -67,6 +67,8 @@ hold_reasons! {
     Soaking of soak,
     /// Both environments follow the same source, so that the revision proves nothing.
     SharedSource of readiness,
+    /// Targets run the same version from different OCI artifacts.
+    DigestDiffers of readiness,
     /// The app is missing in a target.
     AppMissing of targets,
     /// A target cannot be read.

@@ -65,7 +65,9 @@ pub fn secrets_of(strategy: &Strategy) -> BTreeSet<&str> {
     let commit = strategy.commit.as_ref().map(|to| &to.secret_ref);
     let webhook = strategy.webhook.as_ref();
     let webhook = webhook.and_then(|to| to.secret_ref.as_ref());
-    let all = [pull_request, commit, webhook, strategy.secret_ref.as_ref()];
+    let oci = strategy.oci.as_ref().and_then(|to| to.secret_ref.as_ref());
+    let own = strategy.secret_ref.as_ref();
+    let all = [pull_request, commit, webhook, oci, own];
     let names = all.into_iter().flatten().map(|it| it.name.as_str());
     names.collect()
 }
@@ -104,6 +106,14 @@ fn settings_of(
     }
     if pull_request.is_some_and(|it| it.draft && it.auto_merge) {
         let text = format!("{name}: a draft is not merged until somebody marks it ready");
+        add(false, text);
+    }
+    let tag = settings.strategy.oci.as_ref().map(|to| to.tag.as_str());
+    if tag.is_some_and(|tag| tag.contains("${version}")) {
+        let text = format!(
+            "the tag of {name} has ${{version}}: that works only where targets follow an exact tag, not \
+             a range, and something else changes which tag that is"
+        );
         add(false, text);
     }
     if pull_request.is_some_and(|it| it.base_branch.is_empty()) {

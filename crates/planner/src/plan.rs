@@ -5,6 +5,7 @@
 //! requests it, nothing unverified and nothing older than what runs; a plan that was carried out is
 //! empty the next time.
 
+mod artifact;
 mod candidate;
 mod environment;
 mod history;

@@ -7,8 +7,11 @@ use std::collections::BTreeSet;
 
 use api::{
     app::AppType,
-    pipeline::{AppReference, PipelineSpec, PromotionSettings, SourceKind, Strategy},
+    pipeline::{AppReference, PipelineSpec, PromotionSettings, Scope, SourceKind, Strategy},
 };
+
+/// The fields of a tag.
+const TAG_FIELDS: [&str; 4] = ["${environment}", "${cluster}", "${namespace}", "${version}"];
 
 /// Why no promotion of the pipeline can ever start.
 pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
@@ -46,7 +49,9 @@ pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
 }
 
 fn invalid_settings(settings: &PromotionSettings) -> Option<String> {
-    two_strategies(settings).or_else(|| insecure_repository(&settings.strategy))
+    two_strategies(settings)
+        .or_else(|| insecure_repository(&settings.strategy))
+        .or_else(|| invalid_tag(settings))
 }
 
 /// Repositories are reached over https or ssh only. The URL is not repeated: it may hold a password.
@@ -57,6 +62,40 @@ fn insecure_repository(strategy: &Strategy) -> Option<String> {
     let is_secure = ["https", "ssh"].map(|known| scheme.eq_ignore_ascii_case(known));
     (is_secure == [false, false])
         .then(|| format!("has a url that starts with {scheme}://; use https:// or ssh://"))
+}
+
+/// A tag that can never be set, or that the promotions of several targets would fight for.
+fn invalid_tag(settings: &PromotionSettings) -> Option<String> {
+    let to = settings.strategy.oci.as_ref()?;
+    if !to.url.starts_with("oci://") {
+        return Some("has a url that does not start with oci://".to_owned());
+    }
+    let is_tag = |tag: &str| {
+        let is_word = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+        !tag.starts_with(['.', '-']) && !tag.is_empty() && tag.chars().all(is_word)
+    };
+    let filled = TAG_FIELDS
+        .iter()
+        .fold(to.tag.clone(), |tag, field| tag.replace(field, "x"));
+    if !is_tag(&filled) {
+        let fields = TAG_FIELDS.join(", ");
+        return Some(format!(
+            "has the tag {:?}; a tag has letters, digits, `_`, `.`, `-` and the fields {fields}",
+            to.tag
+        ));
+    }
+    if to.provider.is_some() && (to.secret_ref.is_some() || to.insecure) {
+        return Some("has a provider, which excludes secretRef and insecure".to_owned());
+    }
+    let is_per_target = TAG_FIELDS[1..3].iter().any(|field| to.tag.contains(field));
+    let text = match (settings.scope == Some(Scope::Target), is_per_target) {
+        (true, false) => {
+            "has scope: Target and one tag for all; put ${cluster} or ${namespace} into it"
+        }
+        (false, true) => "has a tag per target; set scope: Target, or use ${environment} instead",
+        _ => return None,
+    };
+    Some(text.to_owned())
 }
 
 fn two_strategies(settings: &PromotionSettings) -> Option<String> {
@@ -75,6 +114,7 @@ pub(crate) fn strategies(strategy: &Strategy) -> Vec<&'static str> {
         ("commit", strategy.commit.is_some()),
         ("notification", strategy.notification.is_some()),
         ("webhook", strategy.webhook.is_some()),
+        ("oci", strategy.oci.is_some()),
     ];
     let set = all.into_iter().filter(|(_, is_set)| *is_set);
     set.map(|(name, _)| name).collect()

@@ -1,30 +1,30 @@
-//! A stand-in for Flux: deploys a folder of a repository to a cluster.
+//! A stand-in for Flux: deploys a folder of a repository, or what a tag of a registry points to, to a
+//! cluster.
 //!
 //! It creates only the objects that Flux and Kubernetes would create: a GitRepository and a Kustomization
 //! for the folder, the objects in the folder, and for each HelmRelease its HelmChart and a Deployment with
 //! a pod that runs the chart's version. Statuses progress as in Flux. A version that contains `broken`
 //! fails.
 
+mod artifact;
+mod cluster_objects;
 mod kinds;
 mod release;
 mod workload;
 
 use std::time::Duration;
 
-use kube::{
-    Api, Client,
-    api::{DynamicObject, Patch, PatchParams},
-    core::{ApiResource, GroupVersionKind},
-};
+use kube::Client;
 use serde_json::{Value, json};
 use tokio::task::JoinHandle;
 
 use crate::forge::Repository;
 
+pub use artifact::FollowedTag;
 pub use kinds::definitions;
 
-/// The field manager of Flux.
-const MANAGER: &str = "kustomize-controller";
+use cluster_objects::ClusterObjects;
+
 /// The namespace of Flux.
 const NAMESPACE: &str = "flux-system";
 
@@ -65,7 +65,7 @@ impl Drop for Flux {
 struct FolderDeployment {
     repository: Repository,
     folder: String,
-    cluster: Client,
+    cluster: ClusterObjects,
     timing: FluxTiming,
 }
 
@@ -80,9 +80,17 @@ impl Flux {
         let deployment = FolderDeployment {
             repository,
             folder: folder.to_owned(),
-            cluster,
+            cluster: ClusterObjects(cluster),
             timing,
         };
+        Self {
+            task: tokio::spawn(deployment.run()),
+        }
+    }
+
+    /// Starts to deploy what a tag points to, whenever it moves.
+    pub fn follow_tag(tag: FollowedTag, cluster: Client, timing: FluxTiming) -> Self {
+        let deployment = tag.deployment(ClusterObjects(cluster), timing);
         Self {
             task: tokio::spawn(deployment.run()),
         }
@@ -112,12 +120,12 @@ impl FolderDeployment {
         let objects = self.objects().await?;
         self.source(&revision).await?;
         for object in &objects {
-            self.apply_object(object).await?;
+            self.cluster.apply_object(object).await?;
         }
         let repositories = objects.iter().filter(|it| it["kind"] == "HelmRepository");
         for repository in repositories {
             let fetched = json!({"conditions": [ready("True", "Succeeded", "stored artifact")]});
-            self.set_status(repository, &fetched).await?;
+            self.cluster.set_status(repository, &fetched).await?;
         }
         let releases = objects.iter().filter(|it| it["kind"] == "HelmRelease");
         let releases = releases.map(|release| self.release(release));
@@ -157,19 +165,19 @@ impl FolderDeployment {
     async fn source(&self, revision: &str) -> Result<(), Error> {
         let namespace =
             json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": NAMESPACE}});
-        self.apply_object(&namespace).await?;
+        self.cluster.apply_object(&namespace).await?;
         let source = json!({
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "GitRepository",
             "metadata": {"name": "fleet", "namespace": NAMESPACE},
             "spec": {"url": self.repository.url(), "ref": {"branch": "main"}, "interval": "1m"},
         });
-        self.apply_object(&source).await?;
+        self.cluster.apply_object(&source).await?;
         let status = json!({
             "observedGeneration": 1,
             "artifact": {"revision": revision},
             "conditions": [ready("True", "Succeeded", &format!("stored artifact for revision '{revision}'"))],
         });
-        self.set_status(&source, &status).await
+        self.cluster.set_status(&source, &status).await
     }
 
     async fn kustomization(&self, revision: &str, objects: &[Value]) -> Result<(), Error> {
@@ -181,7 +189,7 @@ impl FolderDeployment {
                 "sourceRef": {"kind": "GitRepository", "name": "fleet"},
             },
         });
-        self.apply_object(&kustomization).await?;
+        self.cluster.apply_object(&kustomization).await?;
         let entries: Vec<Value> = objects.iter().map(inventory_entry).collect();
         let status = json!({
             "observedGeneration": 1,
@@ -189,36 +197,7 @@ impl FolderDeployment {
             "inventory": {"entries": entries},
             "conditions": [ready("True", "ReconciliationSucceeded", &format!("Applied revision: {revision}"))],
         });
-        self.set_status(&kustomization, &status).await
-    }
-
-    /// Applies an object.
-    async fn apply_object(&self, object: &Value) -> Result<(), Error> {
-        let (api, name) = self.api(object)?;
-        let parameters = PatchParams::apply(MANAGER).force();
-        api.patch(name, &parameters, &Patch::Apply(object)).await?;
-        Ok(())
-    }
-
-    async fn set_status(&self, object: &Value, status: &Value) -> Result<(), Error> {
-        let (api, name) = self.api(object)?;
-        let patch = Patch::Merge(json!({"status": status}));
-        api.patch_status(name, &PatchParams::default(), &patch)
-            .await?;
-        Ok(())
-    }
-
-    fn api<'a>(&self, object: &'a Value) -> Result<(Api<DynamicObject>, &'a str), Error> {
-        let text = |value: &'a Value| value.as_str().ok_or(Error::NotAnObject);
-        let api_version = text(&object["apiVersion"])?;
-        let (group, version) = api_version.split_once('/').unwrap_or(("", api_version));
-        let kind = GroupVersionKind::gvk(group, version, text(&object["kind"])?);
-        let resource = ApiResource::from_gvk(&kind);
-        let api = match object["metadata"]["namespace"].as_str() {
-            Some(namespace) => Api::namespaced_with(self.cluster.clone(), namespace, &resource),
-            None => Api::all_with(self.cluster.clone(), &resource),
-        };
-        Ok((api, text(&object["metadata"]["name"])?))
+        self.cluster.set_status(&kustomization, &status).await
     }
 }
 

@@ -9,7 +9,7 @@ mod git_http;
 mod pages;
 mod pulls;
 mod repository;
-mod tls;
+pub(crate) mod tls;
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
@@ -42,7 +42,7 @@ pub struct Error {
 }
 
 impl Error {
-    fn new(attempted: impl Into<String>, because: impl ToString) -> Self {
+    pub(crate) fn new(attempted: impl Into<String>, because: impl ToString) -> Self {
         Self {
             attempted: attempted.into(),
             because: because.to_string(),
@@ -275,7 +275,7 @@ fn local_address(listener: &TcpListener) -> Result<SocketAddr, Error> {
     address.map_err(|error| Error::new("listen", error))
 }
 
-async fn listen() -> Result<TcpListener, Error> {
+pub(crate) async fn listen() -> Result<TcpListener, Error> {
     TcpListener::bind(("127.0.0.1", 0))
         .await
         .map_err(|error| Error::new("listen", error))

@@ -1,6 +1,6 @@
 //! Test doubles and tools for tests and the demo: real control planes ([`real`]), a small git forge
 //! ([`forge`]), doubles of the APIs of other forges ([`forge_doubles`]), a stand-in for Flux ([`flux`]), a
-//! browser ([`browser`]), and a runner for the commands in the guides ([`guide`]).
+//! browser ([`browser`]), an OCI registry ([`registry`]), and a runner for the commands in the guides ([`guide`]).
 
 pub mod browser;
 pub mod flux;
@@ -11,5 +11,6 @@ pub mod guide;
 pub mod mariadb;
 pub mod objects;
 pub mod real;
+pub mod registry;
 pub mod shop;
 pub mod tls;

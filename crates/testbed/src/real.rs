@@ -16,6 +16,7 @@ use self::process::SupervisedProcess;
 mod certificates;
 mod flags;
 mod process;
+pub mod registry;
 
 /// The environment variable with the folder of the programs, as in Kubernetes' envtest.
 pub const ASSETS_VARIABLE: &str = "KUBEBUILDER_ASSETS";

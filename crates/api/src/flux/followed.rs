@@ -37,6 +37,12 @@ pub fn is_tag(followed: &str) -> bool {
     reference.is_some_and(|reference| reference.starts_with("tag "))
 }
 
+/// Whether what is followed is a range of versions, of which the newest wins.
+pub fn is_range(followed: &str) -> bool {
+    let reference = followed.rsplit_once(" (").map(|(_, reference)| reference);
+    reference.is_some_and(|reference| reference.starts_with("semver "))
+}
+
 /// The address of a git repository that Flux fetches, without credentials.
 pub fn git_address(kind: &str, spec: &Value) -> Option<String> {
     let spec: GitRepositorySpec = read(spec);

@@ -87,6 +87,9 @@ pub struct Strategy {
     /// Call a URL, and leave the change to its receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
+    /// Point a tag of an OCI repository at what the environment before it runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub oci: Option<Oci>,
     /// Secret with the key `hmac-key` that signs incoming reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
@@ -205,4 +208,44 @@ pub struct Webhook {
     /// Secret with the key `token` that signs the call.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
+}
+
+/// Point a tag of an OCI repository at the digest that the environment before it runs.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Oci {
+    /// The repository as `oci://host/name`. The digest must be in it: nothing is copied from another.
+    #[schemars(
+        length(min = 1, max = 2048),
+        regex(pattern = r"^oci://[^/@?#]+/[^@?#]+$")
+    )]
+    pub url: String,
+    /// The tag that the targets of the environment follow; `${environment}`, `${cluster}`, `${namespace}`
+    /// and `${version}` are filled in. `${version}` only where targets follow exact tags.
+    #[schemars(length(min = 1, max = 256))]
+    pub tag: String,
+    /// Secret with the credentials: `.dockerconfigjson`, or `username` and `password`, or `token`; and
+    /// `caFile`. Without it, no credentials.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub secret_ref: Option<LocalReference>,
+    /// Use the workload identity of the controller for a registry of this cloud, instead of a Secret. The
+    /// controller must allow it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub provider: Option<OciProvider>,
+    /// Reach the registry without TLS.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub insecure: bool,
+}
+
+/// A cloud whose workload identity is used.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "lowercase")]
+pub enum OciProvider {
+    /// Amazon's ECR.
+    Aws,
+    /// Azure's ACR.
+    Azure,
+    /// Google's Artifact Registry and Container Registry.
+    Gcp,
 }

@@ -79,6 +79,10 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_ALLOW_INTERNAL_URLS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
     pub(crate) allow_internal_urls: GoBool,
 
+    /// Allow every Pipeline to tag with the controller's workload identity (`strategy.oci.provider`)
+    #[arg(long, env = "SLUICE_ALLOW_REGISTRY_IDENTITY", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
+    pub(crate) allow_registry_identity: GoBool,
+
     /// Allow kubeconfigs of clusters with http or insecure-skip-tls-verify
     #[arg(long, env = "SLUICE_ALLOW_INSECURE_CLUSTERS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
     pub(crate) allow_insecure_clusters: GoBool,

@@ -11,6 +11,9 @@ pub(crate) struct Arguments {
     /// Run unattended, including the approval, and exit when prod runs the release
     #[arg(long)]
     pub(crate) script: bool,
+    /// Promote by tags of an OCI registry instead of pull requests: environments follow tags
+    #[arg(long)]
+    pub(crate) gitless: bool,
     /// Port of the REST API and the dashboard on this machine; 0 selects a free port
     #[arg(long, default_value_t = 8083, value_name = "PORT")]
     pub(crate) port: u16,

@@ -11,6 +11,7 @@ mod live;
 mod markers;
 mod schema;
 mod urls;
+mod version_tags;
 
 use std::{
     io::Write,
@@ -107,8 +108,9 @@ fn compare(
 ) -> Vec<Finding> {
     let (pipeline, document) = (&linted.pipeline, &linted.document);
     let markers = checkout.map(|it| markers::check(pipeline, document.line, it));
+    let tags = checkout.map(|it| version_tags::check(pipeline, document.line, it));
     let live = existing.map(|it| live::check(pipeline, document, it));
-    let found = markers.into_iter().chain(live);
+    let found = markers.into_iter().chain(tags).chain(live);
     found.flatten().collect()
 }
 

@@ -107,6 +107,7 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         git_folder: arguments.git_folder.clone(),
         git_mirrors_size: arguments.git_mirrors_size.saturating_mul(1 << 20),
         allow_internal_urls: arguments.allow_internal_urls.0,
+        allow_registry_identity: arguments.allow_registry_identity.0,
         kubeconfigs: KubeconfigPolicy(AddressPolicy {
             allow_internal: arguments.allow_internal_urls.0,
             allow_insecure: arguments.allow_insecure_clusters.0,

@@ -23,7 +23,11 @@ use testbed::{
 };
 use tokio_util::sync::CancellationToken;
 
-use super::RELEASES;
+use super::{
+    RELEASES,
+    releases::{self, Releases},
+};
+use crate::args::demo::Arguments;
 use crate::standalone::{ListenAddresses, ListeningStandalone, Standalone, loopback};
 
 pub(super) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
@@ -43,6 +47,7 @@ pub(super) struct DemoSetup {
     pub(super) standalone: Standalone,
     pub(super) forge: Forge,
     repository: Repository,
+    pub(super) releases: Releases,
     folder: PathBuf,
     /// The address of the REST API and the dashboard.
     rest: SocketAddr,
@@ -56,24 +61,30 @@ impl DemoSetup {
     /// Starts everything except the controller. Fails early if the port is in use.
     pub(super) async fn start(
         folder: &Path,
-        port: u16,
+        arguments: &Arguments,
         shutdown: &CancellationToken,
     ) -> anyhow::Result<(Self, ListeningStandalone)> {
         let standalone = Standalone::open(&folder.join("sluice"), loopback(0)).await?;
         let forge = Forge::start_with_tls()
             .await
             .context("cannot start the forge")?;
-        let files =
-            ENVIRONMENTS.map(|environment| (path(environment), manifest(environment, RELEASES[0])));
+        let files = match arguments.gitless {
+            true => Vec::new(),
+            false => releases::files(RELEASES[0]),
+        };
         let files: Vec<(&str, &str)> = files
             .iter()
             .map(|(path, text)| (path.as_str(), text.as_str()))
             .collect();
         let repository = forge.create_repository("demo/fleet", &files).await;
         let repository = repository.context("cannot create the repository")?;
+        let releases = match arguments.gitless {
+            true => Releases::in_registry(RELEASES[0]).await?,
+            false => Releases::Git(repository.clone()),
+        };
         let addresses = ListenAddresses {
             hooks: loopback(0),
-            rest: loopback(port),
+            rest: loopback(arguments.port),
         };
         let listening = standalone.listen(addresses, settings(&repository), shutdown);
         let listening = listening.await?;
@@ -82,18 +93,18 @@ impl DemoSetup {
         for environment in ENVIRONMENTS {
             let (server, served) = cluster(&folder.join(environment)).await?;
             register(&hub, environment, served.kubeconfig()).await?;
-            let folder = format!("clusters/{environment}");
-            let flux = Flux::start(repository.clone(), &folder, server.client(), TIMING);
+            let flux = releases.deploy(environment, server.client(), TIMING);
             clusters.push((server, served, flux));
         }
         for (server, ..) in &clusters {
-            until_deployed(&server.client()).await?;
+            until_deployed(&server.client(), &releases.app()).await?;
         }
         let flux = flux_for_pipelines(hub, repository.clone()).await?;
         let setup = Self {
             standalone,
             forge,
             repository,
+            releases,
             folder: folder.to_owned(),
             rest: listening.rest,
             _clusters: clusters,
@@ -134,30 +145,12 @@ impl DemoSetup {
         Api::namespaced(self.standalone.server.client(), "default")
     }
 
-    /// Commits a release for dev, as CI would.
-    pub(super) async fn push(&self, version: &str) -> anyhow::Result<()> {
-        let text = manifest("dev", version);
-        let message = format!("Release {version} to dev");
-        let pushed = self
-            .repository
-            .commit("main", &message, &[(&path("dev"), &text)])
-            .await;
-        pushed.map(drop).context("cannot push to the forge")
-    }
-
     async fn write_pipeline(&self) -> anyhow::Result<()> {
         let hub = self.standalone.server.client();
-        let token = self.forge.token();
-        let authority = self.forge.certificate_authority().unwrap_or_default();
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret", "metadata": {"name": "fleet", "namespace": "default"},
-            "stringData": {"username": "sluice", "password": token, "token": token, "caFile": authority},
-        });
-        apply(&hub, &secret).await?;
-        let change = json!({"pull-request": {
-            "type": "gitea", "url": self.repository.url(), "baseBranch": "main",
-            "secretRef": {"name": "fleet"}, "autoMerge": true,
-        }});
+        for secret in self.releases.secrets(&self.forge) {
+            apply(&hub, &secret).await?;
+        }
+        let change = self.releases.strategy();
         let target = |cluster: &str| {
             json!([{
                 "namespace": PIPELINE, "clusterRef": {"kind": "GitopsCluster", "name": cluster},
@@ -167,7 +160,7 @@ impl DemoSetup {
             "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
             "metadata": {"name": PIPELINE, "namespace": "default"},
             "spec": {
-                "appRef": {"apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": PIPELINE},
+                "appRef": self.releases.app(),
                 "promotion": {"strategy": change},
                 "environments": [
                     {"name": "dev", "targets": target("dev")},
@@ -189,7 +182,7 @@ fn settings(repository: &Repository) -> controller::Settings {
             url: repository.url(),
             branch: "main".to_owned(),
             forge: api::pipeline::Forge::Gitea,
-            secret: ObjectKey::new("default", "fleet"),
+            secret: ObjectKey::new("default", releases::SECRET),
             folders: vec![PIPELINES_FOLDER.to_owned()],
         }),
         ..controller::Settings::default()
@@ -216,15 +209,17 @@ async fn cluster(folder: &Path) -> anyhow::Result<(Server, ServeHandle)> {
 }
 
 /// Waits until Flux has deployed what was in the repository from the start.
-async fn until_deployed(cluster: &Client) -> anyhow::Result<()> {
-    let kind = GroupVersionKind::gvk("helm.toolkit.fluxcd.io", "v2", "HelmRelease");
-    let resource = ApiResource::from_gvk(&kind);
+async fn until_deployed(cluster: &Client, app: &Value) -> anyhow::Result<()> {
+    let text = |value: &'_ Value| value.as_str().unwrap_or_default().to_owned();
+    let (api_version, kind) = (text(&app["apiVersion"]), text(&app["kind"]));
+    let (group, version) = api_version.split_once('/').unwrap_or_default();
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, version, &kind));
     let releases: Api<DynamicObject> = Api::namespaced_with(cluster.clone(), PIPELINE, &resource);
     for _ in 0..600 {
         let release = releases
             .get_opt(PIPELINE)
             .await
-            .context("cannot read a HelmRelease")?;
+            .with_context(|| format!("cannot read a {kind}"))?;
         if release.is_some_and(|it| it.data["status"]["conditions"][0]["status"] == "True") {
             return Ok(());
         }
@@ -277,25 +272,6 @@ async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
     applied
         .map(drop)
         .with_context(|| format!("cannot create the {kind} {name}"))
-}
-
-fn path(environment: &str) -> String {
-    format!("clusters/{environment}/{PIPELINE}.yaml")
-}
-
-/// The manifest of an environment in the repository.
-fn manifest(environment: &str, version: &str) -> String {
-    format!(
-        "apiVersion: v1\nkind: Namespace\nmetadata:\n  name: {PIPELINE}\n---\n\
-         apiVersion: source.toolkit.fluxcd.io/v1\nkind: HelmRepository\n\
-         metadata:\n  name: charts\n  namespace: {PIPELINE}\n\
-         spec:\n  url: https://charts.example.com\n---\n\
-         apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\n\
-         metadata:\n  name: {PIPELINE}\n  namespace: {PIPELINE}\n\
-         spec:\n  interval: 1m\n  chart:\n    spec:\n      chart: {PIPELINE}\n      \
-         version: {version} # {{\"$promotion\": \"default:{PIPELINE}:{environment}\"}}\n      \
-         sourceRef:\n        kind: HelmRepository\n        name: charts\n"
-    )
 }
 
 /// Whether the text is safe to write into the manifest as a version.

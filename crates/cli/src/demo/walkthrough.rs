@@ -41,10 +41,7 @@ impl<'a> Walkthrough<'a> {
 
     /// Waits until all three environments run the first release.
     pub(super) async fn wait_for_first_release(&mut self) -> anyhow::Result<()> {
-        anstream::println!(
-            "Three clusters (dev, staging, prod) with Flux on each, a git forge and Sluice run in this\n\
-             process. Flux deploys what is in git; Sluice promotes it by pull requests.\n"
-        );
+        anstream::println!("{}", self.setup.releases.introduction());
         self.until(|status| ENVIRONMENTS.iter().all(|name| runs(status, name).is_some()))
             .await
     }
@@ -77,14 +74,16 @@ impl<'a> Walkthrough<'a> {
     /// The scripted run: a push, two promotions and an approval.
     pub(super) async fn run_script(&mut self, release: &str) -> anyhow::Result<()> {
         self.print_line("you", &format!("push {release} to dev"));
-        self.setup.push(release).await?;
-        self.until(|status| runs(status, "staging") == Some(release))
+        self.setup.releases.push(release).await?;
+        let revision = self.setup.releases.revision(release);
+        let revision = revision.as_str();
+        self.until(|status| runs(status, "staging") == Some(revision))
             .await?;
-        self.until(|status| waits_for_approval(status, "prod") == Some(release))
+        self.until(|status| waits_for_approval(status, "prod") == Some(revision))
             .await?;
         self.print_line("you", &format!("approve {release} for prod"));
-        self.approve("prod", release).await?;
-        self.until(|status| runs(status, "prod") == Some(release))
+        self.approve("prod", revision).await?;
+        self.until(|status| runs(status, "prod") == Some(revision))
             .await?;
         let took = self.started.elapsed().as_secs();
         anstream::println!(

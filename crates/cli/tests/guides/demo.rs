@@ -84,6 +84,22 @@ async fn the_quickstart() {
 }
 
 #[tokio::test]
+async fn the_guide_without_git() {
+    let guide = Guide::read("docs/gitless.md").unwrap();
+    let mut shell = shell();
+    let start = format!("sluice demo --gitless --port {}\n", free_port());
+    shell.replace("sluice demo --gitless\n", start);
+    let mut first = guide.under("Try it");
+    shell.follow(first.next().unwrap()).await.unwrap();
+    until(&mut shell, "sluice demo env 2>/dev/null").await;
+    shell.follow(first.next().unwrap()).await.unwrap();
+    until_approval_is_asked_for(&mut shell).await;
+    shell.follow_all(first).await.unwrap();
+    shell.follow_all(guide.under("Set it up")).await.unwrap();
+    shell.follow_all(guide.under("Roll back")).await.unwrap();
+}
+
+#[tokio::test]
 #[ignore = "needs kubectl: `cargo xtask test --real`"]
 async fn guides_for_users_work_on_the_demo() {
     let mut shell = shell();

@@ -26,3 +26,12 @@ async fn pipelines_are_sound_and_find_what_they_change() {
         }
     }
 }
+
+#[tokio::test]
+async fn the_pipeline_that_promotes_by_tag_is_sound() {
+    let mut shell = Shell::new().unwrap();
+    shell.program("sluice", binary()).unwrap();
+    let lint = "sluice lint examples/pipelines/oci/*.yaml";
+    let said = shell.sh(lint).await.unwrap();
+    assert!(said.contains("no errors, 0 warnings"), "{said}");
+}

@@ -34,6 +34,7 @@ const FOLLOWED: &[&str] = &[
     "concepts.md",
     "dashboard.md",
     "github.md",
+    "gitless.md",
     "hooks.md",
     "install.md",
     "migrate-pipeline-controller.md",

@@ -8,6 +8,7 @@ use std::{collections::HashMap, time::Duration};
 use api::{
     flux::{KUSTOMIZE_GROUP, Kustomization, ObjectReference, SOURCE_GROUP},
     pipeline::Origin,
+    revision::identity,
 };
 use kube::{Api, Client, api::DynamicObject, core::ApiResource};
 use parking_lot::Mutex;
@@ -30,6 +31,9 @@ const LONGEST_PATH: usize = 1024;
 /// The longest name of a branch.
 const LONGEST_BRANCH: usize = 256;
 
+/// The annotation of OCI artifacts with their version.
+const VERSION_ANNOTATION: &str = "org.opencontainers.image.version";
+
 /// Cluster, kind, namespace and name.
 type SourceKey = (ClusterKey, AppKind, String, String);
 
@@ -44,6 +48,8 @@ struct SourceSummary {
     branch: Option<String>,
     /// The folder that a Kustomization applies, and the source the folder is in.
     applies: Option<(String, ObjectReference)>,
+    /// The revision of the artifact that Flux fetched, and the version in its annotations.
+    artifact: Option<(String, String)>,
 }
 
 impl SourceSummary {
@@ -54,8 +60,17 @@ impl SourceSummary {
             address: api::flux::git_address(kind, spec),
             branch: branch(&spec["ref"]),
             applies: (kind == "Kustomization").then(|| applies(&object.data)),
+            artifact: artifact(&object.data["status"]["artifact"]),
         }
     }
+}
+
+fn artifact(artifact: &Value) -> Option<(String, String)> {
+    let revision = artifact["revision"].as_str()?;
+    let version = artifact["metadata"][VERSION_ANNOTATION].as_str()?;
+    let is_usable = !version.is_empty() && version.len() <= LONGEST_BRANCH;
+    let is_usable = is_usable && version.chars().all(|it| it.is_ascii_graphic());
+    is_usable.then(|| (identity(revision).to_owned(), version.to_owned()))
 }
 
 fn branch(reference: &Value) -> Option<String> {
@@ -103,6 +118,17 @@ impl SourceCache {
         source: &ObjectReference,
     ) -> Option<String> {
         self.source(app_namespace, source).await?.follows
+    }
+
+    /// The version that the artifact of a source names, if it is the artifact of that revision.
+    pub(crate) async fn artifact_version(
+        &self,
+        app_namespace: AppNamespace<'_>,
+        source: &ObjectReference,
+        revision: &str,
+    ) -> Option<String> {
+        let (digest, version) = self.source(app_namespace, source).await?.artifact?;
+        (digest == revision).then_some(version)
     }
 
     /// The folder that Flux applied an app from: that of the Kustomization in its labels, else, for a

@@ -215,6 +215,8 @@ fn strategy(promotion: &Promotion) -> &'static str {
         "notification"
     } else if strategy.webhook.is_some() {
         "webhook"
+    } else if strategy.oci.is_some() {
+        "oci"
     } else {
         "none"
     }

@@ -25,7 +25,12 @@ pub(super) async fn carry_out(
             reconciler.strategies.close(context.task()).await
         }
         (ExternalAction::AskForMerge, None) => reconciler.strategies.merge(context.task()).await,
-        (_, None) => reconciler.strategies.carry_out(context.task()).await,
+        (_, None) => {
+            let strategies = &reconciler.strategies;
+            strategies
+                .carry_out(context.task(), context.promotions)
+                .await
+        }
     };
     record_failure(reconciler, context, &outcome, dependencies);
     Some(outcome)

@@ -48,6 +48,7 @@ impl Strategies {
                 self.check_repository(&to.url, &to.base_branch, secret)
                     .await
             }
+            StrategyKind::Oci(to) => self.oci_tags.check(to, secret).await,
             _ => Ok(()),
         }
     }

@@ -79,8 +79,10 @@ impl<'a> AttemptInput<'a> {
 /// known.
 fn runs(target: &TargetStatus, spec: &PromotionSpec) -> bool {
     let is_tag = |revision: &str| is_digest(&spec.revision) && revision == spec.version;
+    let is_other = |digest: &String| spec.digest.as_ref().is_some_and(|it| it != digest);
     let revision = target.revision.as_deref();
     revision.is_some_and(|revision| revision == spec.revision || is_tag(revision))
+        && !target.digest.as_ref().is_some_and(is_other)
 }
 
 /// A promotion with what its attempt is decided from.

@@ -41,6 +41,11 @@ pub enum Outcome {
         /// The commit.
         commit: String,
     },
+    /// The tag points to the digest.
+    Tagged {
+        /// The repository and the tag, as `oci://host/name:tag`.
+        reference: String,
+    },
     /// The base branch already has the change.
     AlreadyThere,
     /// The notification or call was sent.
@@ -177,6 +182,10 @@ fn succeeded(mut status: PromotionStatus, outcome: Outcome, now: Timestamp) -> P
             status.commit = Some(commit);
             with(Phase::Deploying, "the change was pushed")
         }
+        Outcome::Tagged { reference } => (
+            Phase::Deploying,
+            format!("{reference} points to the revision"),
+        ),
         Outcome::Merged => with(Phase::Deploying, "the pull request was merged"),
         Outcome::Delivered { url } => {
             status.url = url.or(status.url);

@@ -9,6 +9,7 @@ use crate::{conditions::cut, hold::HoldReason};
 
 use super::{
     BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, MERGE_NOT_ALLOWED, NOT_MERGEABLE, STRATEGY_CHANGED,
+    TAG_CHANGED_BY_OTHERS,
 };
 
 /// The longest message, in bytes.
@@ -52,6 +53,11 @@ fn resolution(phase: Phase, reason: &str) -> Option<&'static str> {
             "resolved by a person who merges it, or by giving the token's user the right to merge \
              into the base branch"
         }
+        TAG_CHANGED_BY_OTHERS => {
+            "resolved by pointing the tag back or deleting it; retried automatically"
+        }
+        "ArtifactNotFound" => "resolved by pushing the artifact to that repository again",
+        "NoArtifact" => "resolved by an app that Flux gets from an OCIRepository",
         DEPLOY_FAILED => "resolved by mending the deployment, or by a newer revision",
         "SecretMissing" | "SecretForbidden" | "InvalidCredentials" => {
             "resolved by writing the Secret that secretRef names, with the keys the strategy needs"
@@ -84,14 +90,26 @@ fn in_repository(reason: &str) -> Option<&'static str> {
 
 fn in_strategy(reason: &str, phase: Phase) -> Option<&'static str> {
     Some(match reason {
-        "InvalidUrl" | "InvalidTemplate" | "InvalidBranch" | "InvalidPath" | "NoStrategy"
-        | "ForgeUnusable" => "resolved by correcting the strategy in the Pipeline",
+        "InvalidTag" | "InvalidDigest" | "InvalidUrl" | "InvalidTemplate" | "InvalidBranch"
+        | "InvalidPath" | "NoStrategy" | "ForgeUnusable" => {
+            "resolved by correcting the strategy in the Pipeline"
+        }
         "NotFound" | "RepositoryNotFound" | "RepositoryMoved" => {
             "resolved by a url that the token may see"
         }
-        "ForgeUnreachable" | "ForgeTimedOut" | "ForgeUnavailable" | "ForgeUnreadable"
-        | "Unreachable" | "UnknownHost" | "Unresolvable" | "GitTimedOut" | "WebhookUnreachable"
-        | "WebhookUnavailable" => {
+        "ForgeUnreachable"
+        | "ForgeTimedOut"
+        | "ForgeUnavailable"
+        | "ForgeUnreadable"
+        | "Unreachable"
+        | "UnknownHost"
+        | "Unresolvable"
+        | "GitTimedOut"
+        | "WebhookUnreachable"
+        | "WebhookUnavailable"
+        | "RegistryUnreachable"
+        | "RegistryTimedOut"
+        | "RegistryUnavailable" => {
             "retried automatically; look at the network between, a proxy or a NetworkPolicy"
         }
         // The message of a hold says what resolves it.

@@ -1,8 +1,10 @@
 //! Folds the observed state of one target into its known state.
 
 use api::{
+    Revision,
     app::AppReading,
     pipeline::{AppStatus, ClusterAppReference, Evidence, TargetProblem, TargetStatus},
+    revision::{is_digest, reads_like_version},
 };
 
 use super::{FoldContext, LONGEST_TEXT, canary::AnalysedApp};
@@ -107,7 +109,8 @@ impl FoldContext<'_> {
                 .ready
                 .then(|| self.ready_since(revision.as_deref(), known)),
             revision,
-            version: reading.version,
+            digest: artifact_digest(&reading),
+            version: version(&reading, known),
             failed: failed.map(ToString::to_string),
             follows: apps.first().and_then(|app| app.seen.follows.clone()),
             error: reading.error.map(|error| cut(&error, LONGEST_TEXT)),
@@ -213,6 +216,26 @@ fn last_known(blank: TargetStatus, known: Option<&TargetStatus>) -> TargetStatus
     }
 }
 
+/// The version of what runs. Where only a moving tag is known of a digest, the version that was known
+/// of it before says more.
+fn version(reading: &AppReading, known: Option<&TargetStatus>) -> Option<String> {
+    let revision = reading.revision.as_ref().map(Revision::as_str);
+    let is_same = |known: &&TargetStatus| known.revision.as_deref() == revision;
+    let before = known
+        .filter(is_same)
+        .and_then(|known| known.version.clone());
+    let is_tag = |version: &String| revision.is_some_and(is_digest) && !reads_like_version(version);
+    let own = reading.version.clone();
+    own.clone().filter(|own| !is_tag(own)).or(before).or(own)
+}
+
+/// The digest of the OCI artifact, where the revision is a version.
+fn artifact_digest(reading: &AppReading) -> Option<String> {
+    let revision = reading.revision.as_ref()?.as_str();
+    let digest = reading.digest.as_deref().filter(|it| is_digest(it))?;
+    (!is_digest(revision)).then(|| digest.to_owned())
+}
+
 /// The apps of a target as one: ready when all are, at a revision when they share it.
 fn together(apps: &[AnalysedApp<'_>]) -> AppReading {
     let Some((first, rest)) = apps.split_first() else {
@@ -224,6 +247,9 @@ fn together(apps: &[AnalysedApp<'_>]) -> AppReading {
         if reading.revision != whole.revision {
             whole.revision = None;
             whole.version = None;
+        }
+        if reading.digest != whole.digest {
+            whole.digest = None;
         }
         whole.ready &= reading.ready;
         whole.error = whole.error.or_else(|| reading.error.clone());

@@ -1,6 +1,8 @@
 //! Gate `readiness`: the source environment is ready at the revision, by `when`, and its revision says
 //! something about this environment.
 
+use std::collections::BTreeSet;
+
 use api::{
     flux::is_tag,
     pipeline::{TargetStatus, When},
@@ -19,7 +21,11 @@ pub(super) const GATE: Gate = Gate {
     name: "readiness",
     request_overrides: true,
     rollback_skips: true,
-    asks: &[Ask::Source(ask), Ask::Candidate(shared_source)],
+    asks: &[
+        Ask::Source(ask),
+        Ask::Candidate(shared_source),
+        Ask::Candidate(one_digest),
+    ],
     again: None,
 };
 
@@ -151,6 +157,31 @@ fn not_signed(votes: &SourceVotes<'_>, hold: &Hold) -> Option<Hold> {
         format!("{name} reported {revision} without a signature, which does not count"),
         format!("a signed report: {how}"),
     ))
+}
+
+/// A chart version that was published twice: what the source environment verified is not what the site
+/// runs, or not clear.
+fn one_digest(question: &CandidateQuestion<'_>) -> GateVerdict {
+    let revision = &question.candidate.revision;
+    let here = question
+        .sites
+        .iter()
+        .flat_map(|site| site.targets.iter().copied());
+    let here = here.filter(|target| target.revision.as_ref() == Some(revision));
+    let all = question.candidate.vouched_by.iter().copied().chain(here);
+    let digests: BTreeSet<&str> = all.filter_map(|target| target.digest.as_deref()).collect();
+    let digests: Vec<&str> = digests.into_iter().collect();
+    let differ = (digests.len() > 1).then(|| {
+        Hold::new(
+            HoldReason::DigestDiffers,
+            format!(
+                "{revision} is the version of different artifacts: {}",
+                list(&digests)
+            ),
+            "a version of its own for each artifact, or the same artifact everywhere",
+        )
+    });
+    differ.into()
 }
 
 /// Where the source environment and the site follow the same source, they change together by

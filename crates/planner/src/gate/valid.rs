@@ -1,6 +1,9 @@
 //! Gate `valid`: the pipeline, its source and the promotion settings can work as they are written.
 
-use api::pipeline::{PipelineSpec, SourceKind};
+use api::{
+    flux::is_range,
+    pipeline::{PipelineSpec, SourceKind},
+};
 
 use super::{Ask, EnvironmentQuestion, Gate, GateVerdict, PromotionQuestion};
 use crate::{
@@ -37,6 +40,9 @@ fn settings(question: &EnvironmentQuestion<'_>) -> GateVerdict {
         let resolved_by = "a strategy in the pipeline";
         return GateVerdict::Wait(Hold::new(HoldReason::NoStrategy, sentence, resolved_by));
     }
+    if let Some(hold) = version_tag_of_range(question) {
+        return GateVerdict::Wait(hold);
+    }
     let is_moved_by_others = source_of(spec, name).is_none() && spec.source.is_none();
     if spec.app_ref.is_none() && !is_moved_by_others {
         let sentence = "without appRef the apps are shown but not promoted";
@@ -44,6 +50,24 @@ fn settings(question: &EnvironmentQuestion<'_>) -> GateVerdict {
         return GateVerdict::Wait(Hold::new(HoldReason::NoAppRef, sentence, resolved_by));
     }
     GateVerdict::Pass
+}
+
+/// A tag with `${version}` in an environment whose targets follow a range: the newest version wins there,
+/// so that a tag could never bring an older one back.
+fn version_tag_of_range(question: &EnvironmentQuestion<'_>) -> Option<Hold> {
+    let name = &question.environment.name;
+    let to = question.settings.strategy.oci.as_ref()?;
+    let status = question.model.environments.get(name)?;
+    let mut follows = status.targets.iter().filter_map(|it| it.follows.as_deref());
+    let range = follows.find(|follows| is_range(follows));
+    let range = range.filter(|_| to.tag.contains("${version}"))?;
+    Some(Hold::new(
+        HoldReason::InvalidSpec,
+        format!(
+            "the tag of {name} has ${{version}}, and {name} follows {range}: it could never roll back"
+        ),
+        "a tag without ${version} that the targets follow",
+    ))
 }
 
 /// Whether the pipeline's source can propose a revision.

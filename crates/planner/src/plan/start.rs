@@ -55,6 +55,7 @@ impl SitePlanner<'_> {
     fn promotion(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> Promotion {
         let input = self.input;
         let ordinal = ordinal(site, &wanted.revision);
+        let digest = input.artifact_digest(&self.environment.name, &wanted.revision);
         let name = promotion_name(input.name(), &site.site, &wanted.revision, ordinal);
         let mut promotion = Promotion::new(
             &name,
@@ -65,6 +66,8 @@ impl SitePlanner<'_> {
                 revision: wanted.revision.clone(),
                 version: wanted.version.clone(),
                 replaces: replaced(site, &wanted.revision),
+                replaces_digest: replaced_digest(site, digest.as_deref()),
+                digest,
                 verified_at: wanted.verified_at.map(stored),
                 ordinal,
                 strategy: self.settings.strategy.clone(),
@@ -127,6 +130,14 @@ fn replaced(site: &SiteState<'_>, revision: &str) -> Option<String> {
         .map(|(_, revision)| revision.to_owned())
 }
 
+/// The digest that runs in the site, where revisions are versions; nothing where its targets differ.
+fn replaced_digest(site: &SiteState<'_>, digest: Option<&str>) -> Option<String> {
+    let mut digests = site.targets.iter().map(|target| target.digest.as_deref());
+    let first = digests.next()??;
+    let is_shared = digests.all(|it| it == Some(first));
+    (is_shared && digest != Some(first)).then(|| first.to_owned())
+}
+
 /// A successor takes over the old promotion's pull request, unless it would be opened elsewhere.
 fn end_for_successor(old: &Promotion, new: &Promotion, by: &str) -> Step {
     let name = name_of(old);
@@ -151,5 +162,9 @@ fn destination(strategy: &Strategy) -> impl PartialEq + '_ {
         commit.map(|to| (to.url.as_str(), to.base_branch.as_str())),
         strategy.notification.is_some(),
         strategy.webhook.as_ref().map(|to| to.url.as_str()),
+        strategy
+            .oci
+            .as_ref()
+            .map(|to| (to.url.as_str(), to.tag.as_str())),
     )
 }

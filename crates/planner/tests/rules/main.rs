@@ -23,5 +23,6 @@ mod requests;
 mod rights;
 mod show;
 mod simulation;
+mod tags;
 mod unsigned;
 mod weave_defects;

@@ -30,6 +30,12 @@ pub fn definitions() -> Vec<Value> {
             "v1",
         ),
         ("source.toolkit.fluxcd.io", "HelmChart", "helmcharts", "v1"),
+        (
+            "source.toolkit.fluxcd.io",
+            "OCIRepository",
+            "ocirepositories",
+            "v1",
+        ),
     ]
     .map(definition)
     .into()

@@ -7,7 +7,7 @@ use super::{Error, FolderDeployment, inventory_entry, ready};
 impl FolderDeployment {
     /// Deploys a HelmRelease, unless it is already deployed.
     pub(super) async fn release(&self, release: &Value) -> Result<(), Error> {
-        let (api, name) = self.api(release)?;
+        let (api, name) = self.cluster.api(release)?;
         let stored = api.get(name).await?;
         let generation = stored.metadata.generation.unwrap_or_default();
         let version = release["spec"]["chart"]["spec"]["version"]
@@ -27,12 +27,12 @@ impl FolderDeployment {
             "observedGeneration": generation, "lastAttemptedRevision": version,
             "conditions": [ready("Unknown", "Progressing", &format!("Running 'upgrade' action for {what}"))],
         });
-        self.set_status(release, &in_progress).await?;
+        self.cluster.set_status(release, &in_progress).await?;
         tokio::time::sleep(self.timing.release_duration).await;
         let succeeds = !version.contains("broken");
         if succeeds {
             self.chart(release, version).await?;
-            self.deploy(release, version).await?;
+            self.cluster.deploy(release, version).await?;
         }
         let mut status = finished(&before, generation, &what, version, succeeds);
         let deployment = json!({
@@ -40,7 +40,7 @@ impl FolderDeployment {
         });
         status["inventory"] = json!({"entries": [inventory_entry(&deployment)]});
         status["helmChart"] = json!(format!("{}/{}", chart_key(release).0, chart_key(release).1));
-        self.set_status(release, &status).await
+        self.cluster.set_status(release, &status).await
     }
 
     /// Creates the HelmChart of a release.
@@ -50,13 +50,13 @@ impl FolderDeployment {
             "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "HelmChart",
             "metadata": {"name": name, "namespace": namespace}, "spec": release["spec"]["chart"]["spec"],
         });
-        self.apply_object(&chart).await?;
+        self.cluster.apply_object(&chart).await?;
         let message = format!("pulled chart with version '{version}'");
         let status = json!({
             "artifact": {"revision": version},
             "conditions": [ready("True", "ChartPullSucceeded", &message)],
         });
-        self.set_status(&chart, &status).await
+        self.cluster.set_status(&chart, &status).await
     }
 }
 

@@ -8,9 +8,9 @@ use kube::{
 };
 use serde_json::{Value, json};
 
-use super::{Error, FolderDeployment};
+use super::{ClusterObjects, Error};
 
-impl FolderDeployment {
+impl ClusterObjects {
     /// Deploys a version of a release and reports it as available.
     pub(super) async fn deploy(&self, release: &Value, version: &str) -> Result<(), Error> {
         let deployment = deployment(release, version);

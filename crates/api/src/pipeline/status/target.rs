@@ -28,6 +28,10 @@ pub struct TargetStatus {
     /// What to write to git to get that revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
+    /// The digest of the OCI artifact it was installed from, where the revision is a version.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub digest: Option<String>,
     /// Since when it has been ready at that revision without a break, by the hub's clock.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use api::{Pipeline, Revision, app::AppType, pipeline::AppStatus};
+use api::{Pipeline, Revision, app::AppType, pipeline::AppStatus, revision::is_digest};
 use planner::{ObservedApp, ObservedCanaries, ObservedTarget, TargetState};
 
 use super::location::TargetLocation;
@@ -249,7 +249,14 @@ async fn with_source(
         namespace: &location.namespace,
     };
     if let Some(source) = &record.source {
-        app.follows = reconciler.sources.follows(leaf, source).await;
+        let sources = &reconciler.sources;
+        app.follows = sources.follows(leaf, source).await;
+        let digest = app.reading.revision.as_ref().map(Revision::as_str);
+        if let Some(digest) = digest.filter(|it| is_digest(it))
+            && let Some(version) = sources.artifact_version(leaf, source, digest).await
+        {
+            app.reading.version = Some(version);
+        }
     }
     app.origin = reconciler.sources.origin(leaf, &record, &app.name).await;
 }

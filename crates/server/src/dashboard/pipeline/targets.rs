@@ -109,6 +109,7 @@ fn strategy_of(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
             notification: Some(_),
             ..
         } => ("by notification", None),
+        Strategy { oci: Some(_), .. } => ("by tag", None),
         _ => ("no strategy", None),
     }
 }

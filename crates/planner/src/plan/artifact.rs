@@ -1,0 +1,37 @@
+//! Finds the digest of the OCI artifact that a version was installed from.
+
+use std::collections::BTreeSet;
+
+use api::{pipeline::TargetStatus, revision::is_digest};
+
+use super::{candidate::source_of, input::PlanInput};
+
+impl PlanInput<'_> {
+    /// The digest of the artifact of a version: that of the environment before, else that of any target,
+    /// else that of an earlier promotion. Nothing where the revision is a digest itself, and where it is
+    /// not clear.
+    pub(super) fn artifact_digest(&self, environment: &str, revision: &str) -> Option<String> {
+        if is_digest(revision) {
+            return None;
+        }
+        let digest = |target: &'_ TargetStatus| {
+            let is_here = target.revision.as_deref() == Some(revision);
+            target.digest.clone().filter(|_| is_here)
+        };
+        let source = source_of(self.spec, environment);
+        let source = source.and_then(|source| self.model.environments.get(&source.name));
+        let source = source.into_iter().flat_map(|it| &it.targets);
+        let all = self.model.environments.values().flat_map(|it| &it.targets);
+        let promoted = self.promotions.iter().rev().map(|it| &it.spec);
+        let promoted = promoted.filter(|spec| spec.revision == revision);
+        only(source.filter_map(digest))
+            .or_else(|| only(all.filter_map(digest)))
+            .or_else(|| promoted.into_iter().find_map(|spec| spec.digest.clone()))
+    }
+}
+
+/// The one digest; nothing where there are several.
+fn only(digests: impl Iterator<Item = String>) -> Option<String> {
+    let mut digests: BTreeSet<String> = digests.collect();
+    digests.pop_first().filter(|_| digests.is_empty())
+}

@@ -23,8 +23,8 @@ pub use spec::{
 };
 pub use status::{
     AppStatus, CanaryState, ClusterAppReference, EnvironmentStatus, Evidence, FailedRelease,
-    HoldStatus, Origin, PipelineStatus, PreflightProblem, PromotionSummary, Proposal, Report,
-    ReportedRevision, TargetProblem, TargetStatus, WaitingApproval,
+    GateStatus, HoldStatus, Origin, PipelineStatus, PreflightProblem, PromotionSummary, Proposal,
+    RanRevision, Report, ReportedRevision, TargetProblem, TargetStatus, WaitingApproval,
 };
 
 /// Condition type: something keeps the next environment from being promoted.

@@ -13,6 +13,7 @@ mod create;
 mod dashboard;
 mod events;
 mod explain;
+mod forecast;
 mod format;
 mod get;
 mod history;
@@ -55,6 +56,8 @@ pub(crate) enum ClientCommand {
     Status(status::Arguments),
     /// Explain the state of each environment and why a promotion waits
     Explain(explain::Arguments),
+    /// Forecast when each environment gets its next revision, and what it needs besides time
+    Forecast(forecast::Arguments),
     /// Show environments, targets, apps and images as a tree
     Tree(tree::Arguments),
     /// List the promotions of a pipeline, or of all, newest first
@@ -119,6 +122,7 @@ pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::
         ClientCommand::Get(arguments) => get::run(&arguments, out).await,
         ClientCommand::Status(arguments) => status::run(&arguments, out).await,
         ClientCommand::Explain(arguments) => explain::run(&arguments, out).await,
+        ClientCommand::Forecast(arguments) => forecast::run(&arguments, out).await,
         ClientCommand::Tree(arguments) => tree::run(&arguments, out).await,
         ClientCommand::History(arguments) => history::run(&arguments, out).await,
         ClientCommand::Check(arguments) => check::run(&arguments, out).await,

@@ -7,6 +7,7 @@ use api::{
 
 use crate::{
     evidence::is_silent,
+    gate::GateAnswer,
     hold::list,
     hook::{how_to_sign, unsigned_report},
     plan::{EnvironmentPlan, Plan, Step},
@@ -149,9 +150,32 @@ fn plan_lines(
             hold.reason.word()
         ));
     }
+    lines.extend(gate_lines(says).into_iter().map(|line| format!("  {line}")));
     if pipeline.spec.promotion_into(name).is_none() {
         lines.push("  nothing is promoted into it".to_owned());
     }
+    lines
+}
+
+/// What a person reads about the gates in front of an environment: the answer of each in one word, and
+/// why those keep the revision out that the hold does not tell of.
+fn gate_lines(says: &EnvironmentPlan) -> Vec<String> {
+    if says.gates.is_empty() {
+        return Vec::new();
+    }
+    let same = |one: &GateAnswer, other: &GateAnswer| one.verdict.word() == other.verdict.word();
+    let groups = says.gates.chunk_by(same).map(|group| {
+        let names: Vec<_> = group.iter().map(|answer| answer.gate).collect();
+        format!("{} {}", names.join(", "), group[0].verdict.word())
+    });
+    let groups = groups.collect::<Vec<_>>().join("; ");
+    let revision = says.next.as_deref().map(|next| format!(" for {next}"));
+    let mut lines = vec![format!("gates{}: {groups}", revision.unwrap_or_default())];
+    let further = says.gates.iter().filter_map(GateAnswer::hold);
+    let further = further.filter(|hold| Some(*hold) != says.hold.as_ref());
+    lines.extend(
+        further.map(|hold| format!("also waits: {} [{}]", hold.message(), hold.reason.word())),
+    );
     lines
 }
 

@@ -109,7 +109,7 @@ impl FoldContext<'_> {
             .map(|target| self.target(name, target, &known))
             .collect();
         after.reported = self.reported(name, seen, after.reported.as_ref());
-        ran::remember(&mut after.ran, &known, &after.targets);
+        ran::remember(&mut after.ran, &known, &after.targets, self.now);
         failures::remember(&mut after.failures, &known, &after.targets, self.now);
         after
     }

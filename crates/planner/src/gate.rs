@@ -1,11 +1,15 @@
 //! The gates that a revision passes before it enters a site, in one ordered list.
 //!
-//! A gate answers for one revision and one site: pass, wait or fail. `plan` asks every gate before it
-//! starts a promotion; `attempt` asks those with `again` once more before each later external step. The
-//! first gate that does not pass is the hold that people see. Every [`HoldReason`] belongs to one gate.
+//! A gate answers for one revision and one site: pass, wait or fail. Those of [`GateStage::Creation`] are
+//! asked before the promotion is created, those of [`GateStage::Promotion`] of the promotion that exists,
+//! so that people can read and approve it meanwhile. `attempt` asks every gate with `again` before each
+//! external step. Every [`HoldReason`](crate::HoldReason) belongs to one gate. A plan has the answer of
+//! every gate (`answers.rs`), also of those behind the first that does not pass.
 //!
-//! To add a gate, write its file, add its line to [`GATES`] and its reasons to the table in `hold.rs`.
+//! To add a gate, write its file, add its line to [`GATES`] and its reasons to the table in `hold.rs`, and
+//! a row to docs/troubleshooting.md.
 
+mod answers;
 pub(crate) mod approvals;
 pub(crate) mod order;
 pub(crate) mod readiness;
@@ -21,52 +25,13 @@ use api::{
 };
 
 use crate::{
-    hold::{Hold, HoldReason},
     plan::{Candidate, CandidateSource, WantedRevision},
     site_state::SiteState,
+    time::Timestamp,
 };
 
-/// A gate's answer.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum GateVerdict {
-    /// The revision may enter.
-    Pass,
-    /// The revision may enter later.
-    Wait(Hold),
-    /// The revision does not enter unless a person requests it.
-    Fail {
-        /// The fixed reason.
-        reason: HoldReason,
-        /// What is the case, as a clause without a full stop.
-        sentence: String,
-        /// The revision as people read it.
-        revision: String,
-    },
-}
-
-impl GateVerdict {
-    /// The hold that people see; none where the gate passes.
-    pub(crate) fn hold(self) -> Option<Hold> {
-        match self {
-            Self::Pass => None,
-            Self::Wait(hold) => Some(hold),
-            Self::Fail {
-                reason,
-                sentence,
-                revision,
-            } => {
-                let resolved_by = format!("a newer revision or a request for {revision}");
-                Some(Hold::new(reason, sentence, resolved_by))
-            }
-        }
-    }
-}
-
-impl From<Option<Hold>> for GateVerdict {
-    fn from(hold: Option<Hold>) -> Self {
-        hold.map_or(Self::Pass, Self::Wait)
-    }
-}
+pub use answers::{GateAnswer, GateVerdict};
+pub(crate) use answers::{Questions, answers, answers_of_promotion, merge};
 
 /// One gate of the list.
 pub(crate) struct Gate {
@@ -76,10 +41,19 @@ pub(crate) struct Gate {
     request_overrides: bool,
     /// Whether a rollback passes without being asked.
     rollback_skips: bool,
-    /// What is asked before a promotion starts.
-    asks: &'static [Ask],
-    /// What is asked of an existing promotion before each later external step.
+    /// When it is asked first.
+    stage: GateStage,
+    /// What is asked of an existing promotion before each external step; nothing where the answer at its
+    /// creation is final.
     again: Option<fn(&PromotionQuestion<'_>) -> GateVerdict>,
+}
+
+/// When a gate is asked first.
+enum GateStage {
+    /// Before the promotion is created.
+    Creation(&'static [Ask]),
+    /// When the promotion exists, by `again`.
+    Promotion,
 }
 
 /// What a gate is asked about, in the order in which a plan is made.
@@ -106,6 +80,11 @@ pub(crate) const GATES: &[Gate] = &[
     approvals::GATE,
 ];
 
+/// The names of the gates, in the order in which they are asked.
+pub fn gate_names() -> impl Iterator<Item = &'static str> {
+    GATES.iter().map(|gate| gate.name)
+}
+
 /// What a gate knows about an environment.
 pub(crate) struct EnvironmentQuestion<'a> {
     pub(crate) pipeline: &'a Pipeline,
@@ -130,9 +109,9 @@ pub(crate) struct SiteQuestion<'a> {
     pub(crate) wanted: &'a WantedRevision,
     /// Revisions that the environment rejected.
     pub(crate) rejected: &'a [String],
-    /// Name and revision of the promotion of another revision that a person requested and that is
-    /// under way in the site.
-    pub(crate) requested: Option<(&'a str, &'a str)>,
+    /// The promotion of another revision that goes first in the site: a person requested it, or it has
+    /// all its approvals.
+    pub(crate) first: Option<&'a Promotion>,
 }
 
 /// What a gate knows about an existing promotion.
@@ -145,6 +124,7 @@ pub(crate) struct PromotionQuestion<'a> {
     pub(crate) promotion: &'a Promotion,
     /// Revisions that the environment rejected.
     pub(crate) rejected: &'a [String],
+    pub(crate) now: Timestamp,
 }
 
 /// The first gate that an environment does not pass.
@@ -188,17 +168,32 @@ pub(crate) fn ask_again(question: &PromotionQuestion<'_>) -> GateVerdict {
         .iter()
         .filter(|gate| gate.name != approvals::GATE.name);
     let mut verdicts = gates.map(|gate| gate.ask_again(question));
-    let closed = verdicts.find(|verdict| *verdict != GateVerdict::Pass);
+    let closed = verdicts.find(GateVerdict::is_closed);
     closed.unwrap_or(GateVerdict::Pass)
+}
+
+/// The first gate that fails an existing promotion, which people who merge it should know too.
+pub(crate) fn first_failure(question: &PromotionQuestion<'_>) -> GateVerdict {
+    let mut verdicts = GATES.iter().map(|gate| gate.ask_again(question));
+    let failed = verdicts.find(|verdict| matches!(verdict, GateVerdict::Fail(_)));
+    failed.unwrap_or(GateVerdict::Pass)
 }
 
 impl Gate {
     /// The answer for an existing promotion.
     pub(crate) fn ask_again(&self, question: &PromotionQuestion<'_>) -> GateVerdict {
-        match self.again {
-            Some(_) if self.is_skipped(question.request()) => GateVerdict::Pass,
-            Some(ask) => ask(question),
-            None => GateVerdict::Pass,
+        let request = question.request();
+        if let Some((_, by)) = request.filter(|(kind, _)| self.is_skipped(Some(*kind))) {
+            return GateVerdict::by_request(by);
+        }
+        self.again.map_or(GateVerdict::Pass, |ask| ask(question))
+    }
+
+    /// What is asked before the promotion is created.
+    fn asks(&self) -> &'static [Ask] {
+        match self.stage {
+            GateStage::Creation(asks) => asks,
+            GateStage::Promotion => &[],
         }
     }
 
@@ -212,17 +207,18 @@ impl Gate {
     }
 }
 
-impl PromotionQuestion<'_> {
-    /// The kind of the request that it answers: it was made for one, or one found it under way.
-    fn request(&self) -> Option<RequestKind> {
+impl<'a> PromotionQuestion<'a> {
+    /// The kind of the request that it answers, and who asked: it was made for one, or one found it
+    /// under way.
+    fn request(&self) -> Option<(RequestKind, Option<&'a str>)> {
         let promotion = self.promotion;
         if let Some(request) = &promotion.spec.request {
-            return Some(request.kind);
+            return Some((request.kind, request.by.as_deref()));
         }
         let status = self.model.environments.get(&self.environment.name)?;
         let last = status.last_request.as_ref()?;
         let is_answer = last.promotion.is_some() && last.promotion == promotion.metadata.name;
-        is_answer.then_some(RequestKind::Promote)
+        is_answer.then_some((RequestKind::Promote, None))
     }
 }
 
@@ -230,8 +226,8 @@ fn first_closed(
     gates: impl Iterator<Item = &'static Gate>,
     verdict: impl Fn(&Ask) -> Option<GateVerdict>,
 ) -> GateVerdict {
-    let verdicts = gates.flat_map(|gate| gate.asks).filter_map(verdict);
-    let mut closed = verdicts.filter(|verdict| *verdict != GateVerdict::Pass);
+    let verdicts = gates.flat_map(Gate::asks).filter_map(verdict);
+    let mut closed = verdicts.filter(GateVerdict::is_closed);
     closed.next().unwrap_or(GateVerdict::Pass)
 }
 
@@ -240,6 +236,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::hold::HoldReason;
 
     #[test]
     fn every_reason_belongs_to_a_gate_and_every_gate_has_a_reason() {
@@ -260,6 +257,25 @@ mod tests {
         assert_eq!(names(|gate| gate.request_overrides), overridden);
         assert_eq!(names(|gate| gate.rollback_skips), overridden);
         let again = names(|gate| gate.again.is_some());
-        assert_eq!(again, ["valid", "suspended", "turn", "order", "approvals"]);
+        let all = [
+            "valid",
+            "suspended",
+            "turn",
+            "readiness",
+            "order",
+            "approvals",
+        ];
+        assert_eq!(again, all);
+    }
+
+    #[test]
+    fn gates_of_the_existing_promotion_come_last_and_are_asked_again() {
+        let is_late = |gate: &Gate| matches!(gate.stage, GateStage::Promotion);
+        let first = GATES.iter().position(is_late).unwrap();
+        let late = &GATES[first..];
+        assert!(
+            late.iter()
+                .all(|gate| is_late(gate) && gate.again.is_some())
+        );
     }
 }

@@ -59,6 +59,8 @@ hold_reasons! {
     SourceTargetsDiffer of readiness,
     /// The source environment is not ready at its revision.
     SourceNotReady of readiness,
+    /// The revision has failed in the source environment since its promotion was created.
+    SourceFailed of readiness,
     /// Reports do not name their target, and all targets count.
     TargetsNotDistinguishable of readiness,
     /// The source environment has reported without a signature.
@@ -83,6 +85,8 @@ hold_reasons! {
     PromotionFailed of order,
     /// A promotion that a person requested comes first.
     RequestUnderWay of turn,
+    /// A promotion that has all its approvals comes first.
+    ApprovedUnderWay of turn,
     /// An earlier promotion into the site has not ended.
     WaitingForPredecessor of turn,
     /// A person must approve.
@@ -121,6 +125,12 @@ impl Hold {
     /// The sentence and what resolves it.
     pub fn message(&self) -> String {
         format!("{}; resolved by {}", self.sentence, self.resolved_by)
+    }
+
+    /// Whether it ends by itself within moments, so that the pipeline's status does not tell of it: each
+    /// successor of a promotion waits until that has ended.
+    pub(crate) fn is_short(&self) -> bool {
+        self.reason == HoldReason::WaitingForPredecessor
     }
 
     /// The hold as it is stored.

@@ -10,6 +10,7 @@
 //! | [`change`] | the next action for a Change: a file to propose in git |
 //! | [`hook`] | what a webhook call means, and what became of it |
 //! | [`explain()`] | a plan as text for people |
+//! | [`forecast()`] | when each environment gets its next revision, and what it needs besides time |
 //! | [`environment_state`], [`completion`] | the state of a target, an environment or a pipeline in one word |
 //! | [`deployments()`], [`delivery_figures`] | what ran where and when, and how deliveries went |
 //! | [`summarised`], [`runs_text`], [`shortened`] | one line about a pipeline, as lists show it |
@@ -32,6 +33,7 @@ mod events;
 mod evidence;
 mod explain;
 mod fold;
+mod forecast;
 mod gate;
 mod hold;
 pub mod hook;
@@ -66,6 +68,8 @@ pub use events::{PipelineEvent, pipeline_events};
 pub use evidence::is_reported;
 pub use explain::{explain, explain_environment, promotion_lines};
 pub use fold::{fold, needs_images};
+pub use forecast::{EnvironmentForecast, MissingCondition, TimedWait, forecast};
+pub use gate::{GateAnswer, GateVerdict, gate_names};
 pub use hold::{Hold, HoldReason};
 pub use lint::{LintFinding, lint, secrets_of, strategies_in_use};
 pub use observation::{

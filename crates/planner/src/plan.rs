@@ -8,6 +8,7 @@
 mod artifact;
 mod candidate;
 mod environment;
+mod gates;
 mod history;
 mod input;
 mod report;
@@ -20,19 +21,19 @@ use std::collections::BTreeMap;
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{HandledRequest, PipelineStatus, PromotionSummary},
+    pipeline::{HandledRequest, PipelineStatus, PromotionSummary, RanRevision},
 };
 
 use crate::{
     conditions::{self, ConditionValue},
-    gate::valid,
+    gate::{GateAnswer, GateVerdict, valid},
     hold::{Hold, HoldReason},
     time::Timestamp,
     validity,
 };
 use input::PlanInput;
 
-pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, source_of};
+pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, default_when, source_of};
 pub use history::surplus;
 pub(crate) use input::unmatched_selector;
 pub use report::apply;
@@ -86,10 +87,17 @@ pub enum Step {
 pub struct EnvironmentPlan {
     /// Why nothing starts.
     pub hold: Option<Hold>,
+    /// The revision that the environment should get next, as people read it.
+    pub next: Option<String>,
+    /// The answer of every gate about that revision, in the order in which they are asked; of several
+    /// sites, those that keep it out. Empty where the environment has what it should.
+    pub gates: Vec<GateAnswer>,
     /// The revision that waits for approval.
     pub waiting_approval: Option<String>,
     /// The promotion under way, else the last one.
     pub promotion: Option<PromotionSummary>,
+    /// Revisions that ran, with the promotions that brought them.
+    pub ran: Vec<RanRevision>,
     /// Revisions that are not proposed again.
     pub rejected: Vec<String>,
     /// The last request that was taken up.
@@ -177,6 +185,10 @@ fn invalid(input: &PlanInput<'_>, hold: &Hold) -> Plan {
     for name in input.environment_names() {
         let mut says = environment::unchanged(input, name);
         says.hold = input.spec.promotion_into(name).map(|_| hold.clone());
+        says.gates = Vec::from_iter(says.hold.clone().map(|hold| GateAnswer {
+            gate: hold.reason.gate(),
+            verdict: GateVerdict::Wait(hold),
+        }));
         pending = pending.or(says.hold.as_ref().map(Hold::pending));
         environments.entry(name.to_owned()).or_insert(says);
     }

@@ -86,6 +86,6 @@ pub fn previous_revision(status: &EnvironmentStatus) -> Option<&str> {
         let mut targets = status.targets.iter();
         !has_failed && targets.any(|target| target.revision.as_deref() == Some(revision))
     };
-    let mut ran = status.ran.iter().map(String::as_str);
+    let mut ran = status.ran_revisions();
     ran.find(|revision| !runs(revision) && !status.rejected.iter().any(|it| it == revision))
 }

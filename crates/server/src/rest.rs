@@ -9,6 +9,7 @@ mod actions;
 mod body;
 mod changes;
 mod etag;
+mod gates;
 mod openapi;
 mod path;
 mod show;
@@ -49,7 +50,9 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
         .route("/api/v1/versions", get(versions::versions))
         .route("/api/v1/images", get(versions::images))
         .route("/api/openapi.json", get(openapi::document))
-        .route(&format!("{PIPELINE}/explain"), get(show::explanation))
+        .route(&format!("{PIPELINE}/explain"), get(gates::explanation))
+        .route(&format!("{PIPELINE}/gates"), get(gates::gates))
+        .route(&format!("{PIPELINE}/forecast"), get(gates::forecast))
         .route(&format!("{PIPELINE}/suspend"), post(actions::suspend))
         .route(&format!("{PIPELINE}/resume"), post(actions::resume))
         .route(

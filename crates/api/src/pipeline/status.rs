@@ -3,6 +3,7 @@
 //! The controller writes all of it except `reports` and `requests`, which only the server writes. No field
 //! is a heartbeat.
 
+mod ran;
 mod target;
 
 use std::collections::BTreeMap;
@@ -17,6 +18,7 @@ use crate::{
     promotion::Phase,
     revision, schema,
 };
+pub use ran::RanRevision;
 pub use target::{
     AppStatus, CanaryState, ClusterAppReference, Evidence, Origin, TargetProblem, TargetStatus,
 };
@@ -120,14 +122,22 @@ pub struct EnvironmentStatus {
     /// Why no promotion starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldStatus>,
+    /// The gates that keep the next revision out, in the order in which they are asked.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(length(max = 20))]
+    pub gates: Vec<GateStatus>,
     /// Revisions that ran here, newest first.
     #[serde(
         default,
-        deserialize_with = "revision::stored_list",
+        deserialize_with = "ran::stored",
         skip_serializing_if = "is_default"
     )]
-    #[schemars(length(max = 20), inner(length(max = 256)))]
-    pub ran: Vec<String>,
+    #[schemars(length(max = 20))]
+    pub ran: Vec<RanRevision>,
     /// Revisions that were rolled back or whose pull request was closed, newest first.
     #[serde(
         default,
@@ -143,6 +153,13 @@ pub struct EnvironmentStatus {
     /// The last request that was handled, and its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_request: Option<HandledRequest>,
+}
+
+impl EnvironmentStatus {
+    /// The revisions that ran here, newest first.
+    pub fn ran_revisions(&self) -> impl Iterator<Item = &str> {
+        self.ran.iter().map(|ran| ran.revision.as_str())
+    }
 }
 
 /// A release that failed in an environment.
@@ -249,6 +266,26 @@ pub struct HoldStatus {
     /// A sentence, with what resolves the hold.
     pub message: String,
     /// When the hold ends, if time alone resolves it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub opens_at: Option<Time>,
+}
+
+/// A gate that keeps the next revision out.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct GateStatus {
+    /// The name of the gate.
+    #[schemars(length(max = 64))]
+    pub gate: String,
+    /// A fixed reason.
+    #[schemars(length(max = 64))]
+    pub reason: String,
+    /// A sentence, with what resolves it.
+    #[schemars(length(max = 2048))]
+    pub message: String,
+    /// When it passes, if time alone resolves it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub opens_at: Option<Time>,

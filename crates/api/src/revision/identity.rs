@@ -143,7 +143,8 @@ mod tests {
         let target = &status.targets[0];
         assert_eq!(target.revision.as_deref(), Some("sha256:ab"));
         assert_eq!(target.failed.as_deref(), Some("sha256:cd"));
-        assert_eq!(status.ran, ["sha256:ab", "main@sha1:ab"]);
+        let ran: Vec<_> = status.ran_revisions().collect();
+        assert_eq!(ran, ["sha256:ab", "main@sha1:ab"]);
         assert_eq!(status.rejected, ["sha256:cd"]);
         assert_eq!(status.waiting_approval.unwrap().revision, "sha256:ab");
         assert_eq!(status.promotion.unwrap().revision, "sha256:ab");

@@ -181,7 +181,9 @@ fn in_pipeline_order(pipeline: &Pipeline) -> Vec<(&str, &EnvironmentStatus)> {
 
 /// What an environment ran, rejected and failed to deploy.
 fn environment_lines(name: &str, status: &EnvironmentStatus, now: Timestamp) -> Vec<String> {
-    let lists = [("ran", &status.ran), ("rejected", &status.rejected)];
+    let ran = status.ran_revisions().collect::<Vec<_>>();
+    let rejected = status.rejected.iter().map(String::as_str).collect();
+    let lists = [("ran", ran), ("rejected", rejected)];
     let lists = lists.iter().filter(|(_, revisions)| !revisions.is_empty());
     let lists = lists.map(|(verb, revisions)| format!("{name} {verb} {}", revisions.join(", ")));
     let failures = status.failures.iter();

@@ -268,10 +268,10 @@ pub(crate) fn status() -> Value {
             "lastTransitionTime": "2026-01-01T00:00:00Z",
         }],
         "environments": {
-            "dev": {"targets": [target("web-dev", "2.0.0", None)], "ran": ["2.0.0", "1.0.0"]},
+            "dev": {"targets": [target("web-dev", "2.0.0", None)], "ran": [{"revision": "2.0.0"}, {"revision": "1.0.0"}]},
             "prod": {
                 "targets": [target("web", "1.0.0", Some("eu"))],
-                "ran": ["1.0.0", "0.9.0"],
+                "ran": [{"revision": "1.0.0"}, {"revision": "0.9.0"}],
                 "hold": hold,
                 "waitingApproval": {"revision": "2.0.0"},
                 "promotion": {"name": "web-prod-1", "revision": "2.0.0", "phase": "AwaitingApproval"},

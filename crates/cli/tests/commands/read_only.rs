@@ -119,7 +119,8 @@ async fn status_tree_history_and_explain_agree() {
         "
         prod: runs 1.0.0, ready
           promotion of 2.0.0: AwaitingApproval https://forge.example.com/shop/pulls/7
-          waits: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0 [AwaitingApproval]",
+          waits: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0 [AwaitingApproval]
+          gates for 2.0.0: valid, suspended, targets, turn, readiness, soak, order pass; approvals wait",
     );
     let whole = cluster.prints(&["explain", "web"]).await;
     assert!(whole.starts_with("dev: runs 2.0.0, ready\n"), "{whole}");
@@ -174,6 +175,36 @@ async fn a_failed_release_is_shown_by_all_commands() {
         let output = cluster.prints(command).await;
         assert!(output.contains(expected), "{command:?}: {output}");
     }
+}
+
+#[tokio::test]
+async fn the_forecast_uses_stored_objects_or_an_edited_pipeline() {
+    let cluster = TestCluster::new().await;
+    check(
+        &cluster.prints(&["forecast", "web"]).await,
+        "prod: 2.0.0 as soon as there is: an approval of 2.0.0",
+    );
+    let output = cluster
+        .prints(&["forecast", "web", "--output", "json"])
+        .await;
+    let forecast: serde_json::Value = serde_json::from_str(&output).unwrap();
+    assert_eq!(forecast["items"][0]["needs"][0]["gate"], "approvals");
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("edited.yaml");
+    let pipeline = cluster
+        .prints(&["get", "pipelines", "web", "-o", "yaml"])
+        .await;
+    std::fs::write(&file, pipeline.replace("manual: true", "manual: false")).unwrap();
+    let file = file.to_str().unwrap();
+    let output = cluster.run(&["forecast", "web", "-f", file]).await;
+    assert!(
+        output.out.starts_with("prod: 2.0.0 now"),
+        "{}{}",
+        output.out,
+        output.err
+    );
+    let output = cluster.run(&["forecast", "web", "--at", "tomorrow"]).await;
+    assert_eq!(output.code, 2, "{}", output.err);
 }
 
 #[tokio::test]

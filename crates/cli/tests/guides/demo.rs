@@ -197,3 +197,22 @@ fn every_hold_is_explained() {
     let reasons = HoldReason::ALL.iter().map(|reason| reason.word());
     assert_eq!(headings, reasons.collect());
 }
+
+#[test]
+fn every_gate_has_a_row_with_its_reasons_in_the_order_of_asking() {
+    let text =
+        std::fs::read_to_string(testbed::guide::repository().join("docs/troubleshooting.md"));
+    let text = text.unwrap();
+    let section = text.split("## Gates").nth(1).unwrap();
+    let section = section.split("\n## ").next().unwrap();
+    let rows = section.lines().filter(|line| line.starts_with("| `"));
+    let rows: Vec<Vec<&str>> = rows
+        .map(|row| row.split('`').skip(1).step_by(2).collect())
+        .collect();
+    let gates: Vec<&str> = rows.iter().map(|row| row[0]).collect();
+    assert_eq!(gates, planner::gate_names().collect::<Vec<_>>());
+    for reason in HoldReason::ALL {
+        let row = rows.iter().find(|row| row[0] == reason.gate()).unwrap();
+        assert!(row.contains(&reason.word()), "{row:?} lacks {reason:?}");
+    }
+}

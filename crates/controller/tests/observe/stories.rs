@@ -122,7 +122,8 @@ async fn story_9_where_an_update_is() {
         (target.ready, target.failed.as_deref()),
         (false, Some("1.1.0"))
     );
-    assert_eq!(status.environments["dev"].ran, ["1.1.0", "1.0.0"]);
+    let ran: Vec<_> = status.environments["dev"].ran_revisions().collect();
+    assert_eq!(ran, ["1.1.0", "1.0.0"]);
 }
 
 /// Stories 11 and 12: chart versions and image tags across clusters, read off the statuses.

@@ -52,5 +52,5 @@ async fn a_revision_walks_from_dev_to_prod() {
     assert_eq!(pulls.len(), 1);
     assert_eq!(pulls[0].state, PullState::Merged);
     let summary = world.pipelines().get("app").await.unwrap().status.unwrap();
-    assert_eq!(summary.environments["prod"].ran[0], "1.1.0");
+    assert_eq!(summary.environments["prod"].ran[0].revision, "1.1.0");
 }

@@ -12,12 +12,13 @@ use api::{
 
 use crate::{
     evidence::is_silent,
-    gate::{self, GateVerdict, PromotionQuestion, approvals, order},
+    gate::{self, GateVerdict, PromotionQuestion, approvals},
     hold::Hold,
     promotion_phase::{merged_at, phase_of},
     release::failure_message,
     site::{cluster_key, cluster_of_status, is_report_of, site_of, target_name},
     site_state::SiteState,
+    time::Timestamp,
 };
 
 /// What was observed for a promotion.
@@ -91,6 +92,7 @@ pub(super) struct AttemptContext<'a> {
     pub(super) pipeline: &'a Pipeline,
     pub(super) input: &'a AttemptInput<'a>,
     site: SiteState<'a>,
+    now: Timestamp,
 }
 
 impl<'a> AttemptContext<'a> {
@@ -98,12 +100,14 @@ impl<'a> AttemptContext<'a> {
         promotion: &'a Promotion,
         pipeline: &'a Pipeline,
         input: &'a AttemptInput<'a>,
+        now: Timestamp,
     ) -> Self {
         Self {
             site: site_state(promotion, pipeline, input.promotions),
             promotion,
             pipeline,
             input,
+            now,
         }
     }
 
@@ -223,12 +227,12 @@ impl<'a> AttemptContext<'a> {
         to.is_some_and(|to| to.auto_merge && !to.draft)
     }
 
-    /// The hold of an open pull request: of any gate where Sluice merges it, else of the gate `order`,
-    /// which people should heed too.
+    /// The hold of an open pull request: of any gate where Sluice merges it, else of one that fails the
+    /// revision, which people who merge it should know too.
     pub(super) fn merge_hold(&self) -> Option<Hold> {
         match self.is_automatic() {
             true => self.hold(),
-            false => self.ask(order::ask_again),
+            false => self.ask(gate::first_failure),
         }
     }
 
@@ -249,6 +253,7 @@ impl<'a> AttemptContext<'a> {
             site: &self.site,
             promotion: self.promotion,
             rejected: status.map(|it| it.rejected.as_slice()).unwrap_or_default(),
+            now: self.now,
         };
         ask(&question).hold()
     }

@@ -31,7 +31,7 @@ pub fn attempt(promotion: &Promotion, input: &AttemptInput<'_>, now: Timestamp) 
     let Some(pipeline) = input.live_pipeline() else {
         return stay(status);
     };
-    let context = AttemptContext::new(promotion, pipeline, input);
+    let context = AttemptContext::new(promotion, pipeline, input, now);
     let mut next = Attempt {
         context,
         status,
@@ -125,7 +125,10 @@ impl Attempt<'_> {
         }
         if let Some(hold) = attempt.context.hold() {
             attempt.set(Phase::Running, hold.reason.word(), hold.message());
-            return stay(attempt.status);
+            return AttemptPlan {
+                requeue_at: hold.opens_at,
+                ..stay(attempt.status)
+            };
         }
         attempt.carry_out()
     }

@@ -54,7 +54,7 @@ pub fn pull_request_lookup(
     let Some(pipeline) = input.live_pipeline() else {
         return PullRequestLookup::Skip;
     };
-    let context = AttemptContext::new(promotion, pipeline, input);
+    let context = AttemptContext::new(promotion, pipeline, input, now);
     let status = promotion.status.clone().unwrap_or_default();
     let phase = status.phase.unwrap_or(Phase::AwaitingApproval);
     let is_settled = phase.is_terminal() || phase == Phase::Deploying;

@@ -1,15 +1,30 @@
-//! Records which revisions ran in an environment, the last one first.
+//! Records which revisions ran in an environment, the last one first, and when.
 
-use api::pipeline::TargetStatus;
+use std::collections::BTreeSet;
 
-use crate::{site, version_order};
+use api::{
+    Time,
+    pipeline::{RanRevision, TargetStatus},
+    revision::is_digest,
+};
+
+use crate::{
+    site,
+    time::{Timestamp, stored},
+    version_order,
+};
 
 /// How many revisions are kept.
 pub(crate) const REMEMBERED: usize = 20;
 
-/// Adds the revisions that targets have begun to run. A revision that came back counts as new; one
-/// that another target ran before does not.
-pub(super) fn remember(ran: &mut Vec<String>, before: &[TargetStatus], after: &[TargetStatus]) {
+/// Adds the revisions that targets have begun to run, and when they were ready and left. A revision that
+/// came back counts as new; one that another target ran before does not.
+pub(super) fn remember(
+    ran: &mut Vec<RanRevision>,
+    before: &[TargetStatus],
+    after: &[TargetStatus],
+    now: Timestamp,
+) {
     let mut arrivals: Vec<(&TargetStatus, (&str, bool))> = after
         .iter()
         .filter_map(|target| Some((target, arrival(before, target)?)))
@@ -17,19 +32,75 @@ pub(super) fn remember(ran: &mut Vec<String>, before: &[TargetStatus], after: &[
     // Several may arrive at once when nothing was known: the newest must end up first.
     let shown = |target: &TargetStatus| target.shown_revision().unwrap_or_default();
     arrivals.sort_by(|(one, _), (other, _)| version_order::total(&shown(one), &shown(other)));
+    let running_before = running(before);
     for (_, (revision, has_moved)) in arrivals {
-        let is_known = ran.iter().any(|known| known == revision);
+        let is_known = ran.iter().any(|known| known.revision == revision);
         if is_known && !has_moved {
             continue;
         }
-        push_front(ran, revision);
+        arrive(ran, revision, running_before.contains(revision));
     }
     // A revision whose arrival was not observed is older than those whose arrival was.
-    for revision in after.iter().filter_map(|target| target.revision.as_ref()) {
-        if ran.len() < REMEMBERED && !ran.contains(revision) {
-            ran.push(revision.clone());
+    for revision in after.iter().filter_map(|target| target.revision.as_deref()) {
+        if ran.len() < REMEMBERED && ran.iter().all(|known| known.revision != revision) {
+            ran.push(revision.into());
         }
     }
+    let running_after = running(after);
+    for entry in ran {
+        let revision = entry.revision.as_str();
+        let is_left = running_before.contains(revision) && !running_after.contains(revision);
+        if is_left && !running_after.is_empty() {
+            entry.left_at = Some(stored(now));
+        }
+        complete(entry, after);
+    }
+}
+
+/// Puts a revision first. What was found out about it before still counts; when it ran does not, unless
+/// another target has run it all along.
+fn arrive(ran: &mut Vec<RanRevision>, revision: &str, is_running: bool) {
+    let known = ran.iter().position(|known| known.revision == revision);
+    let entry = known.map_or_else(|| revision.into(), |index| ran.remove(index));
+    let entry = match is_running {
+        true => entry,
+        false => RanRevision {
+            first_ready_at: None,
+            all_ready_at: None,
+            left_at: None,
+            promotion: None,
+            ..entry
+        },
+    };
+    ran.insert(0, entry);
+    ran.truncate(REMEMBERED);
+}
+
+/// Adds what the targets tell about a revision. An entry of the version before, which is a revision and
+/// nothing else, gets at least a version, so that it is written as an object.
+fn complete(entry: &mut RanRevision, targets: &[TargetStatus]) {
+    let there = targets
+        .iter()
+        .filter(|target| target.revision.as_ref() == Some(&entry.revision));
+    let version = there.clone().find_map(|target| target.version.clone());
+    let version = version.or_else(|| entry.version.take());
+    entry.version = version.or_else(|| Some(entry.revision.clone()));
+    entry.digest = is_digest(&entry.revision).then(|| entry.revision.clone());
+    let ready = there.filter(|target| target.ready);
+    let since: Vec<&Time> = ready.filter_map(|it| it.ready_since.as_ref()).collect();
+    let first = since.iter().min_by_key(|time| time.0);
+    let last = since.iter().max_by_key(|time| time.0);
+    let last = last.filter(|_| since.len() == targets.len());
+    entry.first_ready_at = entry
+        .first_ready_at
+        .take()
+        .or(first.map(|it| (*it).clone()));
+    entry.all_ready_at = entry.all_ready_at.take().or(last.map(|it| (*it).clone()));
+}
+
+fn running(targets: &[TargetStatus]) -> BTreeSet<&str> {
+    let revisions = targets.iter();
+    revisions.filter_map(|it| it.revision.as_deref()).collect()
 }
 
 /// Puts a revision first, once.

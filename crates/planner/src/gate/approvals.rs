@@ -4,7 +4,7 @@
 
 use api::{Promotion, pipeline::PromotionSettings, promotion::Phase};
 
-use super::{Gate, GateVerdict, PromotionQuestion};
+use super::{Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
     hold::{Hold, HoldReason},
     promotion_phase::phase_of,
@@ -14,7 +14,7 @@ pub(super) const GATE: Gate = Gate {
     name: "approvals",
     request_overrides: false,
     rollback_skips: false,
-    asks: &[],
+    stage: GateStage::Promotion,
     again: Some(again),
 };
 
@@ -23,6 +23,11 @@ pub(super) const GATE: Gate = Gate {
 pub(crate) fn is_missing(promotion: &Promotion, settings: Option<&PromotionSettings>) -> bool {
     let is_manual = settings.is_some_and(|settings| settings.manual);
     (promotion.spec.needs_approval || is_manual) && promotion.spec.approval.is_none()
+}
+
+/// Whether a promotion needed approvals and has all of them.
+pub(crate) fn is_complete(question: &PromotionQuestion<'_>) -> bool {
+    question.promotion.spec.needs_approval && !again(question).is_closed()
 }
 
 /// Whether nothing but an approval is missing, so that a person can give it now. Without the

@@ -4,9 +4,9 @@
 //! It is asked again before each later external step, all but "replaced before": an open pull request
 //! must not be merged after somebody deployed something newer.
 
-use super::{Ask, Gate, GateVerdict, PromotionQuestion, SiteQuestion};
+use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
 use crate::{
-    hold::HoldReason,
+    hold::{Hold, HoldReason},
     promotion_phase::{is_unmerged, was_merged},
     site_state::SiteState,
 };
@@ -15,7 +15,7 @@ pub(super) const GATE: Gate = Gate {
     name: "order",
     request_overrides: true,
     rollback_skips: true,
-    asks: &[Ask::Site(ask)],
+    stage: GateStage::Creation(&[Ask::Site(ask)]),
     again: Some(again),
 };
 
@@ -26,7 +26,7 @@ fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
         (&wanted.revision, &shown),
         (name, question.site, question.rejected),
     );
-    if verdict == GateVerdict::Pass && has_been_replaced(question) {
+    if !verdict.is_closed() && has_been_replaced(question) {
         let sentence = format!("{shown} ran in {name} before and was replaced");
         return fail(HoldReason::AlreadyRan, &shown, sentence);
     }
@@ -75,11 +75,8 @@ fn compare(
 }
 
 fn fail(reason: HoldReason, revision: &str, sentence: String) -> GateVerdict {
-    GateVerdict::Fail {
-        reason,
-        sentence,
-        revision: revision.to_owned(),
-    }
+    let resolved_by = format!("a newer revision or a request for {revision}");
+    GateVerdict::Fail(Hold::new(reason, sentence, resolved_by))
 }
 
 /// Whether the revision ran here and another one came after it. A revision that has reached only some
@@ -89,7 +86,7 @@ fn has_been_replaced(question: &SiteQuestion<'_>) -> bool {
     let Some(status) = question.model.environments.get(&question.environment.name) else {
         return false;
     };
-    let position = |revision: &str| status.ran.iter().position(|known| known == revision);
+    let position = |revision: &str| status.ran_revisions().position(|known| known == revision);
     let has_run = position(revision).is_some();
     let promotions = site.promotions.iter();
     let mut same = promotions.filter(|promotion| promotion.spec.revision == *revision);

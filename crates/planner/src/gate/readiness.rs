@@ -1,19 +1,24 @@
 //! Gate `readiness`: the source environment is ready at the revision, by `when`, and its revision says
 //! something about this environment.
+//!
+//! Of an existing promotion it is asked whether the revision has failed in the source environment since. A
+//! source that has moved on to another revision is no failure: else a busy one would starve this one.
 
 use std::collections::BTreeSet;
 
 use api::{
     flux::is_tag,
-    pipeline::{TargetStatus, When},
+    pipeline::{EnvironmentStatus, PromotionSettings, TargetStatus, When},
+    promotion::PromotionSpec,
 };
 
-use super::{Ask, CandidateQuestion, Gate, GateVerdict};
+use super::{Ask, CandidateQuestion, Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
     hold::{Hold, HoldReason, and_more, list},
     hook::{how_to_sign, unsigned_report},
-    plan::{CandidateSource, SourceVotes, unmatched_selector},
-    release::failed_release,
+    plan::{CandidateSource, SourceVotes, default_when, source_of, unmatched_selector},
+    promotion_phase::is_unmerged,
+    release::{failed_release, failed_revision, failure_message},
     site::target_name,
 };
 
@@ -21,15 +26,15 @@ pub(super) const GATE: Gate = Gate {
     name: "readiness",
     request_overrides: true,
     rollback_skips: true,
-    asks: &[
+    stage: GateStage::Creation(&[
         Ask::Source(ask),
         Ask::Candidate(shared_source),
         Ask::Candidate(one_digest),
-    ],
-    again: None,
+    ]),
+    again: Some(again),
 };
 
-fn ask(source: &CandidateSource<'_>) -> GateVerdict {
+pub(super) fn ask(source: &CandidateSource<'_>) -> GateVerdict {
     let CandidateSource::Environment(votes) = source else {
         return GateVerdict::Pass;
     };
@@ -209,4 +214,57 @@ fn shared_source(question: &CandidateQuestion<'_>) -> GateVerdict {
         )
     });
     hold.into()
+}
+
+/// Whether the revision has failed in the source environment since the promotion was created.
+fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
+    let spec = &question.promotion.spec;
+    let source = source_of(&question.pipeline.spec, &spec.environment);
+    let source = source.filter(|_| is_unmerged(question.promotion));
+    let Some(source) = source.map(|it| it.name.as_str()) else {
+        return GateVerdict::Pass;
+    };
+    let status = question.model.environments.get(source);
+    let failed = status.and_then(|status| failed_since(status, spec, question.settings));
+    let Some(because) = failed else {
+        return GateVerdict::Pass;
+    };
+    let shown = spec.shown_revision();
+    GateVerdict::Fail(Hold::new(
+        HoldReason::SourceFailed,
+        format!("{shown} has failed in {source} since it was verified there{because}"),
+        format!("readiness of {source} at {shown}, a newer revision or a request for {shown}"),
+    ))
+}
+
+/// How the revision failed: it fails now, or it did after it was verified and has not recovered.
+fn failed_since(
+    source: &EnvironmentStatus,
+    spec: &PromotionSpec,
+    settings: Option<&PromotionSettings>,
+) -> Option<String> {
+    let revision = spec.revision.as_str();
+    let targets = source.targets.as_slice();
+    let failing = targets
+        .iter()
+        .find(|it| failed_revision(it) == Some(revision));
+    let is_ready =
+        |target: &TargetStatus| target.ready && target.revision.as_deref() == Some(revision);
+    let when = settings.and_then(|settings| settings.when);
+    let is_vouched_for = targets.iter().any(is_ready)
+        && (failing.is_none()
+            || when.unwrap_or_else(|| default_when(targets)) == When::AnyTargetReady);
+    if is_vouched_for {
+        return None;
+    }
+    if let Some(target) = failing {
+        let because = failure_message(target).map(|text| format!(": {text}"));
+        return Some(because.unwrap_or_default());
+    }
+    let verified_at = spec.verified_at.as_ref()?;
+    let is_later = |at: &api::Time| at.0 >= verified_at.0;
+    let mut failures = source.failures.iter().filter(|it| it.revision == revision);
+    let failure = failures.find(|it| it.at.as_ref().is_some_and(is_later))?;
+    let because = failure.message.as_ref().map(|text| format!(": {text}"));
+    Some(because.unwrap_or_default())
 }

@@ -2,7 +2,7 @@
 
 use api::pipeline::When;
 
-use super::{Ask, Gate, GateVerdict};
+use super::{Ask, Gate, GateStage, GateVerdict, readiness};
 use crate::{
     hold::{Hold, HoldReason},
     plan::{CandidateSource, SourceVotes},
@@ -13,7 +13,7 @@ pub(super) const GATE: Gate = Gate {
     name: "soak",
     request_overrides: true,
     rollback_skips: true,
-    asks: &[Ask::Source(ask)],
+    stage: GateStage::Creation(&[Ask::Source(ask)]),
     again: None,
 };
 
@@ -21,6 +21,9 @@ fn ask(source: &CandidateSource<'_>) -> GateVerdict {
     let CandidateSource::Environment(votes) = source else {
         return GateVerdict::Pass;
     };
+    if readiness::ask(source).is_closed() {
+        return GateVerdict::NotAsked;
+    }
     if votes.candidate().is_some() {
         return GateVerdict::Pass;
     }

@@ -2,14 +2,14 @@
 
 use api::pipeline::{Environment, PipelineSpec};
 
-use super::{Ask, Gate, GateVerdict, PromotionQuestion, SiteQuestion};
+use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
 use crate::hold::{Hold, HoldReason};
 
 pub(super) const GATE: Gate = Gate {
     name: "suspended",
     request_overrides: false,
     rollback_skips: false,
-    asks: &[Ask::Site(ask)],
+    stage: GateStage::Creation(&[Ask::Site(ask)]),
     again: Some(again),
 };
 

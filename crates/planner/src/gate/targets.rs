@@ -2,7 +2,7 @@
 
 use api::pipeline::TargetProblem;
 
-use super::{Ask, EnvironmentQuestion, Gate, GateVerdict, SiteQuestion};
+use super::{Ask, EnvironmentQuestion, Gate, GateStage, GateVerdict, SiteQuestion};
 use crate::{
     hold::{Hold, HoldReason, and_more},
     plan::unmatched_selector,
@@ -13,7 +13,7 @@ pub(super) const GATE: Gate = Gate {
     name: "targets",
     request_overrides: false,
     rollback_skips: false,
-    asks: &[Ask::Environment(selectors), Ask::Site(site)],
+    stage: GateStage::Creation(&[Ask::Environment(selectors), Ask::Site(site)]),
     again: None,
 };
 

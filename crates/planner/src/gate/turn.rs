@@ -1,12 +1,12 @@
-//! Gate `turn`: no promotion that a person requested, and no earlier promotion, is under way in the
-//! site.
+//! Gate `turn`: no promotion that a person requested or approved, and no earlier promotion, is under way
+//! in the site.
 
 use api::{Promotion, pipeline::Request, revision::identity};
 
-use super::{Ask, Gate, GateVerdict, PromotionQuestion, SiteQuestion};
+use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
 use crate::{
     hold::{Hold, HoldReason},
-    plan::pending_request,
+    plan::{WantedRevision, pending_request},
     promotion_phase::{lets_successor_act, name_of},
 };
 
@@ -14,20 +14,32 @@ pub(super) const GATE: Gate = Gate {
     name: "turn",
     request_overrides: false,
     rollback_skips: false,
-    asks: &[Ask::Site(ask)],
+    stage: GateStage::Creation(&[Ask::Site(ask)]),
     again: Some(again),
 };
 
-/// A revision that nobody requested waits for one that a person requested.
-pub(crate) fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
-    let hold = question.requested.map(|(name, revision)| {
-        Hold::new(
-            HoldReason::RequestUnderWay,
-            format!("{revision}, which a person requested, is under way"),
-            format!("the end of promotion {name}"),
-        )
-    });
+/// A revision that nobody requested waits for one that a person requested, or that has all its
+/// approvals.
+fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
+    let first = question.first;
+    let hold = first.map(|first| hold(question.wanted, first, &name_of(first)));
     hold.into()
+}
+
+/// The hold of a revision that waits for a promotion, or for the one of this name that brings the same.
+pub(crate) fn hold(wanted: &WantedRevision, first: &Promotion, name: &str) -> Hold {
+    let revision = first.spec.shown_revision();
+    if first.spec.request.is_some() {
+        let sentence = format!("{revision}, which a person requested, is under way");
+        let resolved_by = format!("the end of promotion {name}");
+        return Hold::new(HoldReason::RequestUnderWay, sentence, resolved_by);
+    }
+    let sentence = format!(
+        "{} waits for {revision}, which has its approvals and is under way",
+        wanted.shown()
+    );
+    let resolved_by = format!("the end of promotion {name}, or a request");
+    Hold::new(HoldReason::ApprovedUnderWay, sentence, resolved_by)
 }
 
 /// An existing promotion waits for earlier ones, and for a request of another revision that has not

@@ -5,7 +5,7 @@ use api::{
     pipeline::{PipelineSpec, SourceKind},
 };
 
-use super::{Ask, EnvironmentQuestion, Gate, GateVerdict, PromotionQuestion};
+use super::{Ask, EnvironmentQuestion, Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
     hold::{Hold, HoldReason},
     plan::{CandidateSource, source_of},
@@ -16,7 +16,7 @@ pub(super) const GATE: Gate = Gate {
     name: "valid",
     request_overrides: false,
     rollback_skips: false,
-    asks: &[Ask::Environment(settings), Ask::Source(proposal)],
+    stage: GateStage::Creation(&[Ask::Environment(settings), Ask::Source(proposal)]),
     again: Some(again),
 };
 

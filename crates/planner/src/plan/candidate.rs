@@ -99,6 +99,17 @@ impl<'a> CandidateSource<'a> {
     }
 }
 
+impl<'a> CandidateSource<'a> {
+    /// The revision that the environment gets next once its source passes the gates: the newest that the
+    /// source has, whether or not it is ready or has soaked.
+    pub(super) fn prospect(&self) -> Option<Candidate<'a>> {
+        match self {
+            Self::Environment(votes) => votes.prospect(),
+            _ => self.candidate(),
+        }
+    }
+}
+
 /// The nearest earlier environment that has targets.
 pub(crate) fn source_of<'a>(spec: &'a PipelineSpec, environment: &str) -> Option<&'a Environment> {
     let environments = spec.environments.iter();
@@ -107,7 +118,7 @@ pub(crate) fn source_of<'a>(spec: &'a PipelineSpec, environment: &str) -> Option
 }
 
 /// Where reports are all there is, one is enough, as for the Weave pipeline-controller.
-fn default_when(targets: &[TargetStatus]) -> When {
+pub(crate) fn default_when(targets: &[TargetStatus]) -> When {
     match targets.iter().all(relies_on_reports) {
         true => When::AnyTargetReady,
         false => When::AllTargetsReady,
@@ -180,6 +191,26 @@ impl<'a> SourceVotes<'a> {
             verified_at: Some(self.opens_at(vote)),
             vouched_by: vote.target.into_iter().collect(),
             soaking: is_newer.then(soaking),
+        })
+    }
+
+    /// The newest revision of the source: of its ready targets, where one is enough and there is one, else
+    /// of all of them.
+    fn prospect(&self) -> Option<Candidate<'a>> {
+        let ready = match self.when {
+            When::AnyTargetReady => self.newest_first().into_iter().next(),
+            When::AllTargetsReady => None,
+        };
+        let all = self.targets.iter().filter_map(|target| self.vote(target));
+        let newest = all.max_by(|one, other| version_order::total(&one.shown(), &other.shown()));
+        let vote = ready.or(newest)?;
+        let runs = |target: &&TargetStatus| target.revision.as_deref() == Some(vote.revision);
+        Some(Candidate {
+            revision: vote.revision.to_owned(),
+            version: vote.version().to_owned(),
+            verified_at: None,
+            vouched_by: self.targets.iter().filter(runs).collect(),
+            soaking: None,
         })
     }
 

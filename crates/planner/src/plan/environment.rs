@@ -2,13 +2,17 @@
 
 use api::{
     Promotion,
-    pipeline::{Environment, PromotionSettings, PromotionSummary, TargetStatus},
+    pipeline::{
+        Environment, EnvironmentStatus, PromotionSettings, PromotionSummary, RanRevision,
+        TargetStatus,
+    },
     promotion::Phase,
 };
 
 use super::{
     EnvironmentPlan, Step,
-    candidate::{Candidate, CandidateSource},
+    candidate::Candidate,
+    gates::Answers,
     input::PlanInput,
     request,
     site::{SiteDecision, SitePlanner, WantedRevision},
@@ -16,8 +20,9 @@ use super::{
 use crate::{
     attempt::promotion_problem,
     fold::push_front,
-    gate::{self, CandidateQuestion, EnvironmentQuestion, targets},
-    promotion_phase::{is_deploying, is_unmerged, name_of, phase_of},
+    gate::{self, CandidateQuestion, targets},
+    hold::Hold,
+    promotion_phase::{is_deploying, is_unmerged, name_of, phase_of, was_merged},
     time::Timestamp,
     validity,
 };
@@ -27,6 +32,8 @@ use crate::{
 pub(super) struct EnvironmentDecision {
     pub(super) steps: Vec<Step>,
     pub(super) says: EnvironmentPlan,
+    /// The answers of the gates, of all sites.
+    pub(super) answers: Answers,
     pub(super) requeue_at: Option<Timestamp>,
 }
 
@@ -39,38 +46,16 @@ pub(super) fn plan(input: &PlanInput<'_>, environment: &Environment) -> Environm
         request::refuse_where_nothing_is_promoted(input, environment, &mut decision.says);
         return decision;
     };
-    let question = EnvironmentQuestion {
-        pipeline: input.pipeline,
-        model: input.model,
-        environment,
-        settings,
-    };
-    decision.says.hold = gate::ask_environment(&question).hold();
-    if decision.says.hold.is_some() {
-        return decision;
-    }
     let planner = SitePlanner::new(input, environment, settings);
-    if let Some(request) = request::pending(input.pipeline, input.model, &environment.name) {
-        match request::wanted(input, &environment.name, &request) {
-            Ok(wanted) => {
-                let sites = planner.decide_all(&wanted, &mut decision);
-                let is_handled = request::conclude(
-                    input,
-                    &environment.name,
-                    &wanted,
-                    &sites,
-                    &mut decision.says,
-                );
-                if !is_handled || !decision.steps.is_empty() {
-                    return decision;
-                }
-                decision.says.hold = None;
-            }
-            Err(refusal) => decision.says.last_request = Some(refusal),
+    match gate::ask_environment(&planner.environment_question()).hold() {
+        Some(hold) => {
+            let next = planner.candidate.as_ref().or(planner.prospect.as_ref());
+            planner.hold_all(hold, next, &mut decision);
         }
+        None if planner.take_up_request(&mut decision) => {}
+        None => planner.follow_source(&mut decision),
     }
-    planner.follow_source(&mut decision);
-    decision
+    decision.finish()
 }
 
 /// What the status says whatever is decided: kept fields, and what ended promotions add to them.
@@ -94,11 +79,27 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
         }
     }
     EnvironmentPlan {
+        ran: with_promotions(status, &here),
         rejected,
         last_request: status.and_then(|status| status.last_request.clone()),
         promotion: most_relevant(&here).map(summary),
         ..EnvironmentPlan::default()
     }
+}
+
+/// What ran, with the promotion that brought each revision.
+fn with_promotions(status: Option<&EnvironmentStatus>, here: &[&Promotion]) -> Vec<RanRevision> {
+    let mut ran = status.map(|status| status.ran.clone()).unwrap_or_default();
+    for entry in ran.iter_mut().filter(|entry| entry.promotion.is_none()) {
+        let mut newest_first = here.iter().rev();
+        let brought = newest_first
+            .find(|promotion| promotion.spec.revision == entry.revision && was_merged(promotion));
+        if let Some(promotion) = brought {
+            entry.approved |= promotion.spec.given_approvals().next().is_some();
+            entry.promotion = Some(name_of(promotion));
+        }
+    }
+    ran
 }
 
 /// The promotion to show: one under way, else the last.
@@ -139,43 +140,65 @@ fn settings<'a>(input: &PlanInput<'a>, environment: &Environment) -> Option<&'a 
 }
 
 impl SitePlanner<'_> {
+    /// Brings what a person requested. Returns whether nothing else is to be done now.
+    fn take_up_request(&self, decision: &mut EnvironmentDecision) -> bool {
+        let (input, name) = (self.input, &self.environment.name);
+        let Some(request) = request::pending(input.pipeline, input.model, name) else {
+            return false;
+        };
+        let wanted = match request::wanted(input, name, &request) {
+            Ok(wanted) => wanted,
+            Err(refusal) => {
+                decision.says.last_request = Some(refusal);
+                return false;
+            }
+        };
+        let sites = self.decide_all(&wanted, decision);
+        let is_handled = request::conclude(input, name, &wanted, &sites, &mut decision.says);
+        if !is_handled || !decision.steps.is_empty() {
+            return true;
+        }
+        decision.says.hold = None;
+        decision.answers = Answers::default();
+        false
+    }
+
     /// Promotes what the source environment or the pipeline's source has, without a request.
     fn follow_source(&self, decision: &mut EnvironmentDecision) {
-        let source = CandidateSource::new(self.input, self.environment, self.settings);
-        if let Some(hold) = gate::ask_source(&source).hold() {
-            self.go_on(decision);
-            decision.requeue_at = hold.opens_at;
-            decision.says.hold = decision.says.hold.take().or(Some(hold));
-            return;
-        }
-        match source.candidate() {
+        let hold = gate::ask_source(&self.source).hold();
+        match self.candidate.as_ref().filter(|_| hold.is_none()) {
             Some(candidate) => self.follow(candidate, decision),
             None => self.go_on(decision),
         }
+        self.hold_newer(hold, decision);
     }
 
     /// Brings a candidate to every site.
-    fn follow(&self, candidate: Candidate<'_>, decision: &mut EnvironmentDecision) {
+    fn follow(&self, candidate: &Candidate<'_>, decision: &mut EnvironmentDecision) {
         let question = CandidateQuestion {
             spec: self.input.spec,
             sites: &self.sites,
-            candidate: &candidate,
+            candidate,
         };
         if let Some(hold) = gate::ask_candidate(&question).hold() {
-            decision.says.hold = Some(hold);
+            return self.hold_all(hold, Some(candidate), decision);
+        }
+        self.decide_all(&WantedRevision::of(candidate), decision);
+        self.hold_newer(candidate.soaking.clone(), decision);
+    }
+
+    /// Reports the hold of a revision that the source does not vouch for yet, unless what is under way has
+    /// a hold itself. The answers are about what is under way, where there is something.
+    fn hold_newer(&self, hold: Option<Hold>, decision: &mut EnvironmentDecision) {
+        let Some(hold) = hold else { return };
+        decision.requeue_at = hold.opens_at;
+        if decision.says.hold.is_some() {
             return;
         }
-        let soaking = candidate.soaking;
-        let wanted = WantedRevision {
-            revision: candidate.revision,
-            version: candidate.version,
-            verified_at: candidate.verified_at,
-            request: None,
-        };
-        self.decide_all(&wanted, decision);
-        decision.requeue_at = soaking.as_ref().and_then(|hold| hold.opens_at);
-        // If a newer revision is still soaking, report that hold; the older candidate proceeds.
-        decision.says.hold = decision.says.hold.take().or(soaking);
+        match decision.answers.gates.is_empty() {
+            true => self.hold_all(hold, self.prospect.as_ref(), decision),
+            false => decision.says.hold = Some(hold),
+        }
     }
 
     /// Decides for every site and collects the steps and holds.
@@ -189,6 +212,7 @@ impl SitePlanner<'_> {
         for site in &self.sites {
             let mut decision = self.decide(wanted, site, &rejected);
             environment.steps.append(&mut decision.steps);
+            environment.collect(&mut decision);
             self.say(&decision, environment);
             decided.push(decision);
         }
@@ -196,7 +220,8 @@ impl SitePlanner<'_> {
             environment.says.promotion = Some(summary(newest));
         }
         if self.sites.is_empty() && environment.says.hold.is_none() {
-            environment.says.hold = Some(targets::not_observed(&self.environment.name));
+            let hold = targets::not_observed(&self.environment.name);
+            self.hold_all(hold, self.candidate.as_ref(), environment);
         }
         decided
     }
@@ -213,6 +238,7 @@ impl SitePlanner<'_> {
             // A withdrawn promotion is over: the status says why nothing else comes.
             let is_withdrawn = |step: &Step| matches!(step, Step::WithdrawPromotion { .. });
             if !decision.steps.iter().all(is_withdrawn) || decision.steps.is_empty() {
+                environment.collect(&mut decision);
                 self.say(&decision, environment);
             }
             environment.steps.append(&mut decision.steps);

@@ -8,6 +8,7 @@ use api::{
 use super::Plan;
 use crate::{
     conditions::{self, ConditionValue},
+    gate::GateAnswer,
     time::Timestamp,
 };
 
@@ -18,11 +19,13 @@ pub fn apply(plan: &Plan, model: &PipelineStatus, now: Timestamp) -> PipelineSta
     for (name, says) in &plan.environments {
         let environment = status.environments.entry(name.clone()).or_default();
         environment.hold = says.hold.as_ref().map(|hold| hold.status());
+        environment.gates = says.gates.iter().filter_map(GateAnswer::status).collect();
         environment.waiting_approval = says
             .waiting_approval
             .clone()
             .map(|revision| WaitingApproval { revision });
         environment.promotion.clone_from(&says.promotion);
+        environment.ran.clone_from(&says.ran);
         environment.rejected.clone_from(&says.rejected);
         environment.last_request.clone_from(&says.last_request);
     }

@@ -161,7 +161,7 @@ fn meant(input: &PlanInput<'_>, text: &str) -> Result<String, String> {
     let is_known = targets.any(|target| target.revision.as_deref() == Some(revision))
         || environments
             .clone()
-            .any(|it| it.ran.iter().any(|ran| ran == revision));
+            .any(|it| it.ran_revisions().any(|ran| ran == revision));
     if is_digest(revision) || is_known {
         return Ok(revision.to_owned());
     }
@@ -194,10 +194,11 @@ fn is_known(input: &PlanInput<'_>, revision: &str, request: &Request) -> bool {
         known.into_iter().flatten().any(|it| it == revision)
     };
     let has = |environment: &EnvironmentStatus| {
-        let ran = environment.ran.iter().chain(&environment.rejected);
+        let rejected = environment.rejected.iter();
         let failed = environment.failures.iter().map(|it| &it.revision);
         let reported = environment.reported.iter().map(|it| &it.revision);
-        let mut named = ran.chain(failed).chain(reported);
+        let named = rejected.chain(failed).chain(reported).map(String::as_str);
+        let mut named = environment.ran_revisions().chain(named);
         named.any(|it| identity(it) == revision) || environment.targets.iter().any(runs)
     };
     let is_reported =

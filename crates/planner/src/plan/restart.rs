@@ -67,14 +67,14 @@ impl SitePlanner<'_> {
                 ..Request::default()
             }),
         };
-        let decision = self.start_if_gates_pass(&SiteQuestion {
+        let decision = self.start_if_gates_pass(SiteQuestion {
             pipeline: self.input.pipeline,
             model: self.input.model,
             environment: self.environment,
             site,
             wanted: &wanted,
             rejected: &[],
-            requested: None,
+            first: None,
         });
         SiteDecision {
             promotion: decision.promotion.or_else(|| Some(summary(promotion))),

@@ -6,18 +6,24 @@ use api::{
     promotion::Phase,
 };
 
-use super::{Step, environment::summary, input::PlanInput};
+use super::{
+    Step,
+    candidate::{Candidate, CandidateSource},
+    environment::summary,
+    gates::Answers,
+    input::PlanInput,
+};
 use crate::{
     gate::{
         self, GateVerdict, PromotionQuestion, SiteQuestion, approvals, order,
-        suspended::{self, is_suspended},
-        turn,
+        suspended::is_suspended, turn,
     },
     hold::{Hold, HoldReason},
     promotion_phase::{is_deploying, is_unmerged, name_of, phase_of},
     release::failed_revision,
     site_state::SiteState,
     time::Timestamp,
+    version_order,
 };
 
 /// The revision that a site should get.
@@ -31,6 +37,18 @@ pub(crate) struct WantedRevision {
     pub(crate) request: Option<Request>,
 }
 
+impl WantedRevision {
+    /// A candidate that nobody requested.
+    pub(super) fn of(candidate: &Candidate<'_>) -> Self {
+        Self {
+            revision: candidate.revision.clone(),
+            version: candidate.version.clone(),
+            verified_at: candidate.verified_at,
+            request: None,
+        }
+    }
+}
+
 /// The steps for one site, and what the status says about it.
 #[derive(Clone, Debug, Default)]
 pub(super) struct SiteDecision {
@@ -41,6 +59,8 @@ pub(super) struct SiteDecision {
     pub(super) promotion: Option<PromotionSummary>,
     /// Revisions that the site would leave behind.
     pub(super) leaves: Vec<String>,
+    /// The answers of the gates about the promotion, or about the revision that waits.
+    pub(super) answers: Answers,
 }
 
 /// Plans for the sites of one environment.
@@ -49,6 +69,11 @@ pub(super) struct SitePlanner<'a> {
     pub(super) environment: &'a Environment,
     pub(super) settings: &'a PromotionSettings,
     pub(super) sites: Vec<SiteState<'a>>,
+    pub(super) source: CandidateSource<'a>,
+    /// What the source vouches for.
+    pub(super) candidate: Option<Candidate<'a>>,
+    /// What the source has next, whether or not it vouches for it.
+    pub(super) prospect: Option<Candidate<'a>>,
 }
 
 impl<'a> SitePlanner<'a> {
@@ -57,11 +82,15 @@ impl<'a> SitePlanner<'a> {
         environment: &'a Environment,
         settings: &'a PromotionSettings,
     ) -> Self {
+        let source = CandidateSource::new(input, environment, settings);
         Self {
             input,
             environment,
             settings,
             sites: input.sites(&environment.name, settings),
+            candidate: source.candidate(),
+            prospect: source.prospect(),
+            source,
         }
     }
 
@@ -85,17 +114,9 @@ impl<'a> SitePlanner<'a> {
         if let Some(promotion) = self.under_way(wanted, site, rejected) {
             return self.goes_on_in_order(promotion, site, rejected);
         }
-        let question = SiteQuestion {
-            pipeline: self.input.pipeline,
-            model: self.input.model,
-            environment: self.environment,
-            site,
-            wanted,
-            rejected,
-            requested: None,
-        };
-        if let Some(requested) = self.requested(site).filter(|_| wanted.request.is_none()) {
-            return self.gives_way(question, requested);
+        let question = self.site_question(wanted, site, rejected);
+        if let Some(first) = question.first {
+            return self.gives_way(&question, first);
         }
         // A request to stay, while another revision is being deployed or failed, needs a new change.
         let is_deploying = || site.promotions.iter().any(|it| is_deploying(it));
@@ -107,28 +128,49 @@ impl<'a> SitePlanner<'a> {
                 ..SiteDecision::default()
             };
         }
-        self.start_if_gates_pass(&question)
+        self.start_if_gates_pass(question)
     }
 
     /// Starts the promotion, or says which gate does not pass. Where the revision fails a gate, what
     /// leads elsewhere is withdrawn.
-    pub(super) fn start_if_gates_pass(&self, question: &SiteQuestion<'_>) -> SiteDecision {
+    pub(super) fn start_if_gates_pass(&self, question: SiteQuestion<'_>) -> SiteDecision {
         let (wanted, site) = (question.wanted, question.site);
-        let verdict = gate::ask_site(question);
-        let steps = match &verdict {
-            GateVerdict::Pass => return self.start(wanted, site),
-            GateVerdict::Wait(_) => Vec::new(),
-            GateVerdict::Fail { .. } => self.withdraw_stale(wanted, site),
+        let verdict = gate::ask_site(&question);
+        let decision = match &verdict {
+            GateVerdict::Wait(_) => SiteDecision::default(),
+            GateVerdict::Fail(_) => SiteDecision {
+                steps: self.withdraw_stale(wanted, site),
+                ..SiteDecision::default()
+            },
+            _ => self.start(wanted, site),
         };
         SiteDecision {
-            steps,
-            hold: verdict.hold(),
-            ..SiteDecision::default()
+            hold: verdict.hold().or(decision.hold),
+            answers: self.answers_for(question),
+            ..decision
+        }
+    }
+
+    /// A revision as the gates are asked about it.
+    pub(super) fn site_question<'b>(
+        &'b self,
+        wanted: &'b WantedRevision,
+        site: &'b SiteState<'b>,
+        rejected: &'b [String],
+    ) -> SiteQuestion<'b> {
+        SiteQuestion {
+            pipeline: self.input.pipeline,
+            model: self.input.model,
+            environment: self.environment,
+            site,
+            wanted,
+            rejected,
+            first: self.goes_first(wanted, site, rejected),
         }
     }
 
     /// A promotion under way as the gates are asked about it.
-    fn question<'b>(
+    pub(super) fn question<'b>(
         &'b self,
         promotion: &'b Promotion,
         site: &'b SiteState<'b>,
@@ -142,12 +184,13 @@ impl<'a> SitePlanner<'a> {
             site,
             promotion,
             rejected,
+            now: self.input.now,
         }
     }
 
     /// The promotion that already brings the revision, with today's settings. A request does not join
     /// one that the gate `order` holds: it gets a promotion of its own.
-    fn under_way<'b>(
+    pub(super) fn under_way<'b>(
         &self,
         wanted: &WantedRevision,
         site: &SiteState<'b>,
@@ -155,7 +198,7 @@ impl<'a> SitePlanner<'a> {
     ) -> Option<&'b Promotion> {
         let is_held = |promotion: &Promotion| {
             let question = self.question(promotion, site, rejected);
-            wanted.request.is_some() && order::ask_again(&question) != GateVerdict::Pass
+            wanted.request.is_some() && order::ask_again(&question).is_closed()
         };
         let is_asked = |promotion: &&&Promotion| {
             let asked = wanted.request.as_ref().map(|request| request.id.as_str());
@@ -185,8 +228,8 @@ impl<'a> SitePlanner<'a> {
             && (is_past_approval || spec.needs_approval == self.settings.manual)
     }
 
-    /// A promotion under way goes on unless the gate `order` fails it: then it is withdrawn where
-    /// something newer runs, and held otherwise.
+    /// A promotion under way goes on unless a gate fails it: then it is withdrawn where something newer runs,
+    /// and held otherwise.
     pub(super) fn goes_on_in_order(
         &self,
         promotion: &Promotion,
@@ -194,13 +237,14 @@ impl<'a> SitePlanner<'a> {
         rejected: &[String],
     ) -> SiteDecision {
         let question = self.question(promotion, site, rejected);
-        let Some(hold) = order::ask_again(&question).hold() else {
+        let Some(hold) = gate::first_failure(&question).hold() else {
             return self.goes_on(&question);
         };
         if hold.reason != HoldReason::OlderThanRunning || self.is_suspended() {
             return SiteDecision {
                 hold: Some(hold),
                 promotion: Some(summary(promotion)),
+                answers: Answers::of_promotion(&question),
                 ..SiteDecision::default()
             };
         }
@@ -210,24 +254,34 @@ impl<'a> SitePlanner<'a> {
                 reason: format!("{}: {}", hold.reason.word(), hold.sentence),
             }],
             hold: Some(hold),
+            answers: Answers::of_promotion(&question),
             ..SiteDecision::default()
         }
     }
 
-    /// What the status says about a promotion that goes on.
+    /// What the status says about a promotion that goes on. That it waits for its predecessor, which is
+    /// ending, only its own status says.
     fn goes_on(&self, question: &PromotionQuestion<'_>) -> SiteDecision {
         let promotion = question.promotion;
+        if !is_unmerged(promotion) {
+            return SiteDecision {
+                promotion: Some(summary(promotion)),
+                ..SiteDecision::default()
+            };
+        }
+        let answers = Answers::of_promotion(question);
         let is_awaited = approvals::is_awaited(promotion, Some(self.settings));
         let is_proposed = phase_of(promotion) == Some(Phase::WaitingForMerge);
         let hold = match is_awaited {
             true => Some(approvals::hold(promotion)),
             false if is_proposed => None,
-            false => suspended::again(question).hold(),
+            false => answers.first_hold(),
         };
         SiteDecision {
-            hold: hold.filter(|_| is_unmerged(promotion)),
+            hold,
             waiting_approval: is_awaited.then(|| promotion.spec.revision.clone()),
             promotion: Some(summary(promotion)),
+            answers,
             ..SiteDecision::default()
         }
     }
@@ -242,20 +296,41 @@ impl<'a> SitePlanner<'a> {
         site.promotions.iter().rev().find(is_requested).copied()
     }
 
-    /// What a person requested goes on, and other revisions wait for it.
-    fn gives_way(&self, question: SiteQuestion<'_>, requested: &Promotion) -> SiteDecision {
-        let decision = self.goes_on_alone(requested, question.site, question.rejected);
+    /// The promotion that a revision which nobody requested waits for: a person requested it, or it has all
+    /// its approvals, no gate fails it, and the revision is not older.
+    fn goes_first<'b>(
+        &self,
+        wanted: &WantedRevision,
+        site: &SiteState<'b>,
+        rejected: &[String],
+    ) -> Option<&'b Promotion> {
+        if wanted.request.is_some() {
+            return None;
+        }
+        let is_approved = |promotion: &&&Promotion| {
+            let spec = &promotion.spec;
+            let question = self.question(promotion, site, rejected);
+            is_unmerged(promotion)
+                && spec.revision != wanted.revision
+                && approvals::is_complete(&question)
+                && self.fits(promotion)
+                && !version_order::is_older(&wanted.shown(), &spec.shown_revision())
+                && !gate::first_failure(&question).is_closed()
+        };
+        let mut newest_first = site.promotions.iter().rev();
+        let approved = || newest_first.find(is_approved).copied();
+        self.requested(site).or_else(approved)
+    }
+
+    /// What goes first goes on, and the wanted revision waits for it.
+    fn gives_way(&self, question: &SiteQuestion<'_>, first: &Promotion) -> SiteDecision {
+        let decision = self.goes_on_alone(first, question.site, question.rejected);
         if decision.hold.is_some() || question.site.runs(&question.wanted.revision) {
             return decision;
         }
-        let revision = requested.spec.shown_revision();
         let name = decision.promotion.as_ref().map(|it| it.name.as_str());
-        let hold = turn::ask(&SiteQuestion {
-            requested: Some((name.unwrap_or_default(), &revision)),
-            ..question
-        });
         SiteDecision {
-            hold: hold.hold(),
+            hold: Some(turn::hold(question.wanted, first, name.unwrap_or_default())),
             ..decision
         }
     }

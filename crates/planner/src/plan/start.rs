@@ -52,7 +52,8 @@ impl SitePlanner<'_> {
         SiteDecision { steps, ..decision }
     }
 
-    fn promotion(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> Promotion {
+    /// The promotion that brings a revision into a site.
+    pub(super) fn promotion(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> Promotion {
         let input = self.input;
         let ordinal = ordinal(site, &wanted.revision);
         let digest = input.artifact_digest(&self.environment.name, &wanted.revision);

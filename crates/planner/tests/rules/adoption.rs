@@ -237,7 +237,8 @@ fn the_status_comes_back_and_counts_the_originals_generation() {
         let mut original = original("");
         original.status = serde_json::from_value(json!({"observedGeneration": 5})).unwrap();
         let status = adopt(&original, Some(&copy), now()).status;
-        assert_eq!(status.environments["dev"].ran, ["1.0.0"]);
+        let ran: Vec<_> = status.environments["dev"].ran_revisions().collect();
+        assert_eq!(ran, ["1.0.0"]);
         status.observed_generation
     };
     assert_eq!(

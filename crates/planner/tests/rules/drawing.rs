@@ -248,7 +248,8 @@ fn fact(world: &mut World, line: &str) {
             })
         }
         ["ran", environment, revisions @ ..] => {
-            model.environments.get_mut(*environment).unwrap().ran = owned(revisions);
+            let environment = model.environments.get_mut(*environment).unwrap();
+            environment.ran = revisions.iter().map(|&it| it.into()).collect();
         }
         ["rejected", environment, revisions @ ..] => {
             model.environments.get_mut(*environment).unwrap().rejected = owned(revisions);

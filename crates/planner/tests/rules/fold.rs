@@ -313,7 +313,10 @@ fn targets_are_told_apart_by_cluster_and_namespace() {
 fn check_ran(looks: &[&str], expected: &[&str]) {
     let looks: Vec<_> = looks.iter().map(|text| seen(text, false)).collect();
     let statuses = statuses(&mut pipeline(), &looks);
-    assert_eq!(statuses.last().unwrap().environments["dev"].ran, expected);
+    let ran: Vec<_> = statuses.last().unwrap().environments["dev"]
+        .ran_revisions()
+        .collect();
+    assert_eq!(ran, expected);
 }
 
 #[test]

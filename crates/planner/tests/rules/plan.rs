@@ -349,10 +349,13 @@ fn manual_waits_for_an_approval() {
 #[test]
 fn a_superseded_approval_does_not_carry_over() {
     check(
-        "dev[3.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 Running approved",
+        "dev[3.0.0 ok] > prod{manual}[1.0.0 ok]
+         promotion prod 2.0.0 Running approved
+         request prod Promote 3.0.0 r1",
         "supersede prod 2.0.0
          start prod 3.0.0 instead of 1.0.0, needs approval
-         prod: AwaitingApproval: 3.0.0 waits for approval to enter prod; resolved by an approval of 3.0.0",
+         prod: AwaitingApproval: 3.0.0 waits for approval to enter prod; resolved by an approval of 3.0.0
+         prod request r1: bringing 3.0.0",
     );
 }
 

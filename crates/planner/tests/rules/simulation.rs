@@ -365,6 +365,11 @@ impl Simulation {
         }
     }
 
+    /// Whether Sluice has opened a pull request.
+    pub(crate) fn has_opened(&self) -> bool {
+        !self.pull_requests.is_empty()
+    }
+
     fn set_state(&mut self, owner: &str, state: &'static str) {
         for pull_request in &mut self.pull_requests {
             if pull_request.owner == owner && pull_request.state == "open" {

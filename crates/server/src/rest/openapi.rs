@@ -16,7 +16,7 @@ pub(super) async fn document() -> Response {
 }
 
 /// Path, summary, and the schema of the response.
-const READS: [(&str, &str, &str); 16] = [
+const READS: [(&str, &str, &str); 18] = [
     ("/api/v1/pipelines", "All pipelines", "Pipelines"),
     (
         "/api/v1/pipelines/{namespace}",
@@ -57,6 +57,16 @@ const READS: [(&str, &str, &str); 16] = [
         "/api/v1/pipelines/{namespace}/{name}/explain",
         "Why each environment waits and what resolves that, as text",
         "",
+    ),
+    (
+        "/api/v1/pipelines/{namespace}/{name}/gates",
+        "The answer of every gate about the next revision of each environment",
+        "Gates",
+    ),
+    (
+        "/api/v1/pipelines/{namespace}/{name}/forecast",
+        "When each environment gets its next revision, and what it needs besides time",
+        "Forecasts",
     ),
     (
         "/api/v1/clusters",
@@ -177,6 +187,7 @@ fn read_operation(path: &str, summary: &str, schema: &str) -> Value {
         "TargetObjectsList" => [&["cluster", "targetNamespace"], PAGE_PARAMETERS].concat(),
         "Versions" => [APP_PARAMETERS, &["chart", "version"], PAGE_PARAMETERS].concat(),
         "Images" => [APP_PARAMETERS, &["image", "tag"], PAGE_PARAMETERS].concat(),
+        "Forecasts" => vec!["at"],
         _ => Vec::new(),
     };
     parameters.extend(query.iter().map(|name| parameter("query", name)));
@@ -298,6 +309,8 @@ fn schemas() -> Value {
         "Node": node(&text),
         "TargetObjectsList": list(target_objects),
         "Triggers": list(trigger),
+        "Gates": list(gates(&text)),
+        "Forecasts": list(forecast(&text)),
         "Versions": list(version),
         "Images": list(app_with(&["image", "tag", "digest"])),
     });
@@ -324,6 +337,37 @@ fn node(text: &Value) -> Value {
         "message": text, "note": text,
         "images": {"type": "array", "items": text},
         "below": {"type": "array", "items": reference("Node")},
+    }})
+}
+
+/// The answers of the gates of one environment.
+fn gates(text: &Value) -> Value {
+    let words = ["pass", "requested", "unknown", "wait", "fail"];
+    let time = json!({"type": ["string", "null"], "format": "date-time"});
+    let gate = json!({"type": "object", "required": ["gate", "verdict"], "properties": {
+        "gate": text, "verdict": {"type": "string", "enum": words},
+        "reason": {"type": ["string", "null"]}, "message": {"type": ["string", "null"]},
+        "opensAt": time,
+    }});
+    json!({"type": "object", "required": ["environment", "gates"], "properties": {
+        "environment": text, "revision": {"type": ["string", "null"]},
+        "gates": {"type": "array", "items": gate},
+    }})
+}
+
+/// The forecast of one environment.
+fn forecast(text: &Value) -> Value {
+    let time = json!({"type": "string", "format": "date-time"});
+    let wait = json!({"type": "object", "properties": {
+        "gate": text, "until": time, "message": text,
+    }});
+    let need = json!({"type": "object", "properties": {
+        "gate": text, "reason": text, "message": text, "resolvedBy": text,
+    }});
+    json!({"type": "object", "required": ["environment"], "properties": {
+        "environment": text, "revision": text, "notBefore": time,
+        "waits": {"type": "array", "items": wait},
+        "needs": {"type": "array", "items": need},
     }})
 }
 

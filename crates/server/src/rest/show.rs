@@ -251,20 +251,6 @@ pub(super) async fn triggers_of(
     Ok(Json(ListResponse::new(found, None)))
 }
 
-/// The plan of the controller, as text.
-pub(super) async fn explanation(
-    State(app_state): State<Arc<AppState>>,
-    caller: Caller,
-    PathKey(key): PathKey,
-) -> Result<String, Problem> {
-    caller.authorize(AccessRequest::new("get", &key)).await?;
-    let pipeline = app_state.stored_pipeline(&key).await?;
-    let promotions = app_state.list_promotions(&key).await?;
-    let model = pipeline.status.clone().unwrap_or_default();
-    let plan = planner::plan(&pipeline, &model, &promotions, app_state.clock.now());
-    Ok(planner::explain(&pipeline, &model, &plan) + "\n")
-}
-
 /// An object without `managedFields`.
 pub(super) fn without_managed_fields<K: Resource>(mut object: K) -> K {
     object.meta_mut().managed_fields = None;

@@ -100,7 +100,7 @@ fn promote_roll_back_suspend_and_resume() {
         world.until(revision, |world| {
             let status = world.pipeline("app").status.unwrap();
             let prod = status.environments.get("prod");
-            prod.is_some_and(|prod| prod.ran.first().is_some_and(|it| it == revision))
+            prod.is_some_and(|prod| prod.ran_revisions().next() == Some(revision))
         });
     }
     world.sign_in(&mut browser, OWNER);

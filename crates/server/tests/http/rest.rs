@@ -391,12 +391,37 @@ async fn what_is_shown_is_what_is_stored_and_planned() {
         "{}",
         explained.body
     );
+    let gates = get(&world, "bob", &format!("{APP}/gates")).await;
+    let gates: Value = serde_json::from_str(&gates.body).unwrap();
+    let of_prod = gates["items"].as_array().unwrap().iter();
+    let of_prod = of_prod
+        .filter(|it| it["environment"] == "prod")
+        .next()
+        .unwrap();
+    assert_eq!(of_prod["revision"], "5.0.0");
+    let asked: Vec<_> = of_prod["gates"].as_array().unwrap().iter().collect();
+    let names = asked.iter().map(|it| it["gate"].as_str().unwrap());
+    assert!(names.eq(planner::gate_names()), "{of_prod}");
+    let last = asked.last().unwrap();
+    assert_eq!(
+        (&last["verdict"], &last["reason"]),
+        (&json!("wait"), &json!("AwaitingApproval"))
+    );
+    let forecast = get(&world, "bob", &format!("{APP}/forecast")).await;
+    let forecast: Value = serde_json::from_str(&forecast.body).unwrap();
+    let needs = &forecast["items"].as_array().unwrap().last().unwrap()["needs"];
+    assert_eq!(needs[0]["reason"], "AwaitingApproval", "{forecast}");
+    let wrong = get(&world, "bob", &format!("{APP}/forecast?at=tomorrow")).await;
+    assert_eq!(wrong.code, 400);
+    assert!(detail(&wrong).contains("2027-01-04T08:00:00Z"));
     // All namespaces are more than one.
     assert_eq!(get(&world, "bob", "/api/v1/pipelines").await.code, 403);
     for path in [
         APP.to_owned(),
         format!("{APP}/promotions"),
         format!("{APP}/explain"),
+        format!("{APP}/gates"),
+        format!("{APP}/forecast"),
     ] {
         assert_eq!(get(&world, "carol", &path).await.code, 403, "{path}");
     }

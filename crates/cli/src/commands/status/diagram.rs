@@ -139,6 +139,7 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
             texts.push(format!("opens at {}, in {left}", opens_at.0));
         }
     }
+    texts.extend(further_gates(status));
     texts.extend(promotion(status));
     for (target, name) in status.targets.iter().zip(target_names(&status.targets)) {
         let error = target.error.clone();
@@ -157,6 +158,16 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
     let heading = format!("\n{} {}", painted_glyph(state), paint(BOLD, &clean(name)));
     let lines = wrapped.map(|line| format!("    {line}"));
     [heading].into_iter().chain(lines).collect()
+}
+
+/// The closed gates that the hold does not tell of.
+fn further_gates(status: &EnvironmentStatus) -> Vec<String> {
+    let told = status.hold.as_ref().map(|hold| hold.message.as_str());
+    let further = status.gates.iter();
+    let further = further.filter(|gate| Some(gate.message.as_str()) != told);
+    further
+        .map(|gate| format!("also waits: {} [{}]", gate.message, gate.reason))
+        .collect()
 }
 
 fn promotion(status: &EnvironmentStatus) -> Vec<String> {

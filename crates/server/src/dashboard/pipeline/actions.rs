@@ -154,7 +154,7 @@ impl PipelineView<'_> {
         for (name, other) in all {
             known.extend(view::revisions(Some(other)).into_iter().map(str::to_owned));
             if name == environment {
-                known.extend(other.ran.iter().cloned());
+                known.extend(other.ran_revisions().map(str::to_owned));
             }
         }
         let proposal = status.and_then(|it| it.proposal.as_ref()?.revision.clone());
@@ -211,10 +211,9 @@ impl PipelineView<'_> {
     fn roll_back(&self, environment: &str, index: usize) -> Option<Element> {
         let status = view::status_of(&self.pipeline, environment);
         let running = view::revisions(status);
-        let ran = status.map(|status| status.ran.as_slice());
-        let earlier = ran.unwrap_or_default().iter();
+        let earlier = status.into_iter().flat_map(|it| it.ran_revisions());
         let earlier: Vec<_> = earlier
-            .filter(|revision| !running.contains(revision.as_str()))
+            .filter(|revision| !running.contains(*revision))
             .collect();
         if earlier.is_empty() {
             return None;

@@ -1,0 +1,209 @@
+//! Forecasts when each environment gets its next revision: asks the gates in virtual time.
+//!
+//! The forecast assumes that nothing happens but time passing: no deployment, approval, request or edit. It
+//! guarantees, under that assumption, that Sluice takes no external step before `not_before`, and takes it
+//! then if nothing is needed.
+
+use api::{
+    Pipeline, Promotion,
+    pipeline::{PipelineStatus, PromotionSummary},
+    promotion::Phase,
+};
+use serde::Serialize;
+
+use crate::{
+    gate::GateAnswer,
+    hold::Hold,
+    plan::{EnvironmentPlan, plan},
+    time::Timestamp,
+};
+
+/// How many times the gates of an environment are asked at most. Each time is later than the one before.
+const STEPS: usize = 100;
+
+/// When an environment gets its next revision.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct EnvironmentForecast {
+    /// The name of the environment.
+    pub environment: String,
+    /// The next revision, as people read it; none where the environment has what it should, or where no
+    /// revision is known yet.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+    /// The earliest time of the next external step; none where there is nothing to promote, or where no
+    /// end of the waiting was found.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_before: Option<Timestamp>,
+    /// What time alone opens, in the order in which it does.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub waits: Vec<TimedWait>,
+    /// What time alone does not bring.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub needs: Vec<MissingCondition>,
+}
+
+/// A gate that time alone opens.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct TimedWait {
+    /// The name of the gate.
+    pub gate: String,
+    /// When it opens.
+    pub until: Timestamp,
+    /// Why it is closed.
+    pub message: String,
+}
+
+/// What keeps a revision out until somebody or something else acts.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct MissingCondition {
+    /// The name of the gate, or `merge`.
+    pub gate: String,
+    /// A fixed reason.
+    pub reason: String,
+    /// What is the case.
+    pub message: String,
+    /// What resolves it.
+    pub resolved_by: String,
+}
+
+/// The forecast of every environment that is promoted into, as of `at`.
+pub fn forecast(
+    pipeline: &Pipeline,
+    model: &PipelineStatus,
+    promotions: &[Promotion],
+    at: Timestamp,
+) -> Vec<EnvironmentForecast> {
+    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
+    let promoted = names.filter(|name| pipeline.spec.promotion_into(name).is_some());
+    let plan_at = |name: &str, at: Timestamp| {
+        let mut plan = plan(pipeline, model, promotions, at);
+        plan.environments.remove(name).unwrap_or_default()
+    };
+    promoted
+        .map(|name| of_environment(name, at, |at| plan_at(name, at)))
+        .collect()
+}
+
+/// Asks the gates, goes to the time when all are open that time opens, and asks again: another one may be
+/// closed then.
+fn of_environment(
+    name: &str,
+    start: Timestamp,
+    plan_at: impl Fn(Timestamp) -> EnvironmentPlan,
+) -> EnvironmentForecast {
+    let mut forecast = EnvironmentForecast {
+        environment: name.to_owned(),
+        revision: None,
+        not_before: None,
+        waits: Vec::new(),
+        needs: Vec::new(),
+    };
+    let mut at = start;
+    for _ in 0..STEPS {
+        let says = plan_at(at);
+        let opens_at = timed(&says, at).map(|(_, _, until)| until).max();
+        let Some(until) = opens_at else {
+            forecast.conclude(&says, at);
+            return forecast;
+        };
+        let mut waits: Vec<_> = timed(&says, at).map(TimedWait::new).collect();
+        waits.sort_by_key(|wait| wait.until);
+        waits.retain(|wait| !forecast.waits.contains(wait));
+        forecast.waits.append(&mut waits);
+        forecast.revision = says.next;
+        at = until;
+    }
+    forecast
+}
+
+/// The gates that time alone opens.
+fn timed(
+    says: &EnvironmentPlan,
+    at: Timestamp,
+) -> impl Iterator<Item = (&GateAnswer, &Hold, Timestamp)> {
+    let closed = says.gates.iter();
+    let closed = closed.filter_map(|answer| Some((answer, answer.hold()?)));
+    let timed = closed.filter_map(|(answer, hold)| Some((answer, hold, hold.opens_at?)));
+    timed.filter(move |(_, _, until)| *until > at)
+}
+
+impl TimedWait {
+    fn new((answer, hold, until): (&GateAnswer, &Hold, Timestamp)) -> Self {
+        Self {
+            gate: answer.gate.to_owned(),
+            until,
+            message: hold.sentence.clone(),
+        }
+    }
+}
+
+impl EnvironmentForecast {
+    /// No gate is left that time opens.
+    fn conclude(&mut self, says: &EnvironmentPlan, at: Timestamp) {
+        if says.gates.is_empty() {
+            self.revision = None;
+            return;
+        }
+        self.revision.clone_from(&says.next);
+        self.not_before = Some(at);
+        let closed = says.gates.iter();
+        let closed = closed.filter_map(|answer| Some((answer.gate, answer.hold()?)));
+        self.needs = closed
+            .map(|(gate, hold)| MissingCondition {
+                gate: gate.to_owned(),
+                reason: hold.reason.word().to_owned(),
+                message: hold.sentence.clone(),
+                resolved_by: hold.resolved_by.clone(),
+            })
+            .chain(says.promotion.as_ref().and_then(merge))
+            .collect();
+    }
+
+    /// The forecast in one line.
+    pub fn text(&self) -> String {
+        let name = &self.environment;
+        let waits = self.waits.iter();
+        let waits = waits.map(|wait| format!("{} until {}", wait.gate, shown(wait.until)));
+        let waits = waits.collect::<Vec<_>>().join(", then ");
+        let needs = self.needs.iter().map(|need| need.resolved_by.as_str());
+        let needs = needs.collect::<Vec<_>>().join("; ");
+        let revision = match (&self.revision, &self.not_before) {
+            (None, None) if self.waits.is_empty() => return format!("{name}: nothing to promote"),
+            (Some(revision), _) => revision.as_str(),
+            (None, _) => "the next revision",
+        };
+        let when = match self.not_before {
+            None => format!("not in the foreseeable future ({waits})"),
+            Some(_) if self.waits.is_empty() && needs.is_empty() => "now".to_owned(),
+            Some(_) if self.waits.is_empty() => "as soon as there is".to_owned(),
+            Some(at) => format!("not before {} ({waits})", shown(at)),
+        };
+        let needs = match (needs.is_empty(), self.waits.is_empty()) {
+            (true, _) => needs,
+            (false, true) => format!(": {needs}"),
+            (false, false) => format!("; needs {needs}"),
+        };
+        format!("{name}: {revision} {when}{needs}")
+    }
+}
+
+/// An open pull request waits for the forge, or for a person who merges it.
+fn merge(promotion: &PromotionSummary) -> Option<MissingCondition> {
+    if promotion.phase != Some(Phase::WaitingForMerge) {
+        return None;
+    }
+    let url = promotion.url.as_deref().unwrap_or("the pull request");
+    Some(MissingCondition {
+        gate: "merge".to_owned(),
+        reason: "WaitingForMerge".to_owned(),
+        message: "its pull request is open".to_owned(),
+        resolved_by: format!("the merge of {url}"),
+    })
+}
+
+fn shown(at: Timestamp) -> String {
+    at.strftime("%a %Y-%m-%d %H:%M UTC").to_string()
+}

@@ -1,7 +1,10 @@
 //! `sluice forecast`: prints when each environment gets its next revision, as the planner computes it from
 //! the stored objects, or from an edited Pipeline and the stored status.
 
-use std::{io::Write, path::Path, path::PathBuf};
+use std::{
+    io::Write,
+    path::{Path, PathBuf},
+};
 
 use anyhow::{Context, bail};
 use api::Pipeline;
@@ -59,8 +62,10 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
 fn edited(file: &Path, stored: &Pipeline) -> anyhow::Result<Pipeline> {
     let name = stored.metadata.name.as_deref().unwrap_or_default();
     for document in yaml::documents(&yaml::read_text(file)?) {
-        let value = document.value.map_err(anyhow::Error::msg);
-        let value = value.with_context(|| format!("cannot read {}", file.display()))?;
+        let value = match document.value {
+            Ok(value) => value,
+            Err(error) => bail!("{}:{}: {}", file.display(), error.line, error.text),
+        };
         if value["kind"] == "Pipeline" && value["metadata"]["name"] == name {
             let pipeline = serde_json::from_value(value);
             return pipeline.with_context(|| format!("cannot read {}", file.display()));

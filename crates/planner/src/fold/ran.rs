@@ -85,7 +85,11 @@ fn complete(entry: &mut RanRevision, targets: &[TargetStatus]) {
     let version = there.clone().find_map(|target| target.version.clone());
     let version = version.or_else(|| entry.version.take());
     entry.version = version.or_else(|| Some(entry.revision.clone()));
-    entry.digest = is_digest(&entry.revision).then(|| entry.revision.clone());
+    let digest = match is_digest(&entry.revision) {
+        true => Some(entry.revision.clone()),
+        false => there.clone().find_map(|target| target.digest.clone()),
+    };
+    entry.digest = digest.or_else(|| entry.digest.take());
     let ready = there.filter(|target| target.ready);
     let since: Vec<&Time> = ready.filter_map(|it| it.ready_since.as_ref()).collect();
     let first = since.iter().min_by_key(|time| time.0);

@@ -161,7 +161,9 @@ fn revisions(pipeline: &Pipeline) -> BTreeSet<String> {
 fn revisions_of(status: &EnvironmentStatus) -> Vec<String> {
     let running = status.targets.iter();
     let running = running.filter_map(|it| it.version.clone().or(it.revision.clone()));
-    running.chain(status.ran_revisions().map(str::to_owned)).collect()
+    running
+        .chain(status.ran_revisions().map(str::to_owned))
+        .collect()
 }
 
 fn contexts(line: &CommandLine<'_>) -> BTreeSet<String> {

@@ -354,6 +354,9 @@ pub struct PromotionStatus {
     /// The commit that was pushed or merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
+    /// Whether the forge may merge the pull request by itself, because its merge queue demands that.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub merge_scheduled: bool,
     /// The number of attempts.
     #[serde(default, skip_serializing_if = "is_default")]
     pub attempts: i64,

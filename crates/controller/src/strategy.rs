@@ -54,6 +54,15 @@ use secrets::{SecretContents, SecretReader};
 use side_effect_guard::SideEffectGuard;
 use webhook::Webhooks;
 
+/// How a pull request is merged.
+#[derive(Clone, Copy)]
+pub(crate) enum MergeRoute {
+    /// Now.
+    Direct,
+    /// By the merge queue of its base branch.
+    Queue,
+}
+
 /// A promotion to carry out, and its pipeline.
 #[derive(Clone, Copy)]
 pub(crate) struct PromotionTask<'a> {
@@ -253,14 +262,14 @@ impl Strategies {
         done.await.unwrap_or_else(Outcome::Failed)
     }
 
-    /// Has the forge merge the promotion's pull request, unless it said that it will.
-    pub(crate) async fn merge(&self, task: PromotionTask<'_>) -> Outcome {
+    /// Has the forge merge the promotion's pull request, unless it answered that a moment ago.
+    pub(crate) async fn merge(&self, task: PromotionTask<'_>, route: MergeRoute) -> Outcome {
         let asked = async {
             let StrategyKind::PullRequest(to) = task.strategy()? else {
                 return Ok(Outcome::AskedForMerge { because: None });
             };
             let secret = self.secrets.read_for(task, &to.secret_ref).await?;
-            self.pull_requests.merge(task, to, &secret).await
+            self.pull_requests.merge(task, to, &secret, route).await
         };
         // Whatever failed, the pull request is still followed, and the forge is asked again.
         asked
@@ -268,6 +277,19 @@ impl Strategies {
             .unwrap_or_else(|failure| Outcome::AskedForMerge {
                 because: Some(failure),
             })
+    }
+
+    /// Keeps the forge from merging the promotion's pull request by itself.
+    pub(crate) async fn cancel_scheduled_merge(&self, task: PromotionTask<'_>) -> Outcome {
+        let done = async {
+            if let StrategyKind::PullRequest(to) = task.strategy()? {
+                let secret = self.secrets.read_for(task, &to.secret_ref).await?;
+                let pulls = &self.pull_requests;
+                pulls.cancel_scheduled_merge(task, to, &secret).await?;
+            }
+            Ok(Outcome::ScheduledMergeCancelled)
+        };
+        done.await.unwrap_or_else(Outcome::Failed)
     }
 
     /// Comments on the pull request of a promotion that was deleted that nobody follows it any more.

@@ -105,6 +105,8 @@ pub struct PullRequest {
     pub base: String,
     /// The commit on the base, once merged.
     pub merge_commit: Option<ObjectId>,
+    /// Whether the forge will merge it by itself, as far as it shows that.
+    pub is_merge_scheduled: bool,
 }
 
 /// A pull request to be opened.
@@ -166,8 +168,6 @@ pub struct MergeOptions {
     pub head: ObjectId,
     /// The method.
     pub method: MergeMethod,
-    /// Whether the forge merges it later, as soon as its own conditions are met.
-    pub when_ready: bool,
 }
 
 /// The result of a merge.
@@ -175,8 +175,8 @@ pub struct MergeOptions {
 pub enum MergeResult {
     /// The forge merged it.
     Merged,
-    /// The forge will merge it as soon as its conditions are met.
-    Scheduled,
+    /// The forge merges it in the background.
+    UnderWay,
 }
 
 /// The `ETag`s of a list of pull requests, for conditional requests.
@@ -237,9 +237,23 @@ pub trait Forge: Send + Sync {
         dressing: &'a PullRequestMetadata,
     ) -> ForgeFuture<'a, Vec<String>>;
 
-    /// Merges a pull request, or schedules the merge. Succeeds if it is merged already. A forge that
-    /// cannot schedule merges returns [`Error::NotMergeable`] until it can be merged: retry.
+    /// Merges a pull request now. Succeeds if it is merged already. [`Error::NotMergeable`] until the
+    /// conditions of the forge are met: checks, approvals, no conflicts. Rights to bypass them are not
+    /// used. [`Error::MergeQueueRequired`] where only a merge queue may merge.
     fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult>;
+
+    /// Puts a pull request into the merge queue, as soon as the conditions of the forge are met.
+    /// Succeeds if it is there already.
+    fn schedule_merge<'a>(&'a self, _number: u64, _merge: &'a MergeOptions) -> ForgeFuture<'a, ()> {
+        let attempted = "schedule the merge";
+        let message = "Sluice uses no merge queue of this forge".to_owned();
+        Box::pin(async move { Err(Error::Refused { attempted, message }) })
+    }
+
+    /// Keeps the forge from merging a pull request by itself. Succeeds if it would not.
+    fn cancel_scheduled_merge(&self, _number: u64) -> ForgeFuture<'_, ()> {
+        Box::pin(async { Ok(()) })
+    }
 
     /// Adds a comment.
     fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()>;

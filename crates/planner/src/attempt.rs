@@ -32,6 +32,9 @@ pub const DEPLOY_FAILED: &str = "DeployFailed";
 /// The reason of a promotion that is in git and whose environment nothing reports from.
 pub const NOTHING_REPORTS: &str = "NothingReports";
 
+/// The reason of a promotion whose pull request only the merge queue of its base branch may merge.
+pub const MERGE_QUEUE_REQUIRED: &str = "MergeQueueRequired";
+
 /// The reason of a promotion whose pull request the forge was asked to merge and cannot yet.
 pub const NOT_MERGEABLE: &str = "NotMergeable";
 
@@ -64,6 +67,10 @@ pub enum ExternalAction {
     CarryOut,
     /// Close the promotion's pull request if it is open.
     ClosePullRequest,
-    /// Have the forge merge the pull request, if it was not asked yet or could not when it was.
+    /// Merge the pull request now if the forge's conditions are met and its head is still our commit.
     AskForMerge,
+    /// Put the pull request into the merge queue that its base branch demands.
+    ScheduleMerge,
+    /// Keep the forge from merging the pull request by itself, because a gate is closed.
+    CancelScheduledMerge,
 }

@@ -56,10 +56,10 @@ pub use access::{refuse_cluster, refuse_group, refuse_hub_namespace};
 pub use adoption::{Adoption, EditableFields, adopt};
 pub use attempt::{
     AttemptInput, AttemptPlan, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, ExternalAction, Failure,
-    MERGE_NOT_ALLOWED, NOT_MERGEABLE, NOTHING_REPORTS, ObservedPullRequest, Outcome,
-    PromotionProblem, PullRequestLookup, Remedy, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS, attempt,
-    conclude, is_resolved_by_repository_edit, observed_after_failed_lookup, promotion_problem,
-    pull_request_lookup, replaceable_digests, status_after_failed_lookup,
+    MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED, NOT_MERGEABLE, NOTHING_REPORTS, ObservedPullRequest,
+    Outcome, PromotionProblem, PullRequestLookup, Remedy, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
+    attempt, conclude, is_resolved_by_repository_edit, observed_after_failed_lookup,
+    promotion_problem, pull_request_lookup, replaceable_digests, status_after_failed_lookup,
 };
 pub use deployments::{
     DAYS, DeliveryFigures, Deployment, DeploymentKind, delivery_figures, deployments,

@@ -46,7 +46,10 @@ pub struct StoredPullRequest {
     pub is_open: bool,
     pub is_merged: bool,
     pub is_draft: bool,
+    /// The forge merges it by itself once its conditions are met.
     pub waits_for_merge: bool,
+    /// It is in the merge queue.
+    pub is_queued: bool,
     pub head: String,
     /// The repository of its branch.
     pub head_project: String,
@@ -88,6 +91,8 @@ pub struct ForgeState {
     pub has_pending_checks: bool,
     pub has_failed_checks: bool,
     pub has_conflicts: bool,
+    /// Only the merge queue may merge into the base branch.
+    pub has_merge_queue: bool,
     /// Branch protection forbids our user to merge.
     pub is_protected: bool,
     pub faults: VecDeque<InjectedFault>,
@@ -129,6 +134,7 @@ impl ForgeState {
             is_merged: false,
             is_draft: false,
             waits_for_merge: false,
+            is_queued: false,
             head: head.to_owned(),
             head_project: PROJECT.to_owned(),
             base_project: None,

@@ -120,7 +120,7 @@ pub struct PullRequest {
     /// Open it as a draft.
     #[serde(default, skip_serializing_if = "is_default")]
     pub draft: bool,
-    /// Ask the forge to merge it once its checks pass.
+    /// Merge it once the forge's conditions are met and no gate is closed.
     #[serde(default, skip_serializing_if = "is_default")]
     pub auto_merge: bool,
     /// The merge method for `autoMerge`. On GitLab the settings of the project decide about merge commits.

@@ -4,6 +4,8 @@ use std::sync::Arc;
 
 use planner::{ExternalAction, Outcome, Remedy};
 
+use crate::strategy::MergeRoute;
+
 use super::{PromotionContext, PromotionReconciler, observe::PromotionObservation};
 
 /// Carries out the action; nothing where there is none.
@@ -24,7 +26,24 @@ pub(super) async fn carry_out(
         (ExternalAction::ClosePullRequest, None) => {
             reconciler.strategies.close(context.task()).await
         }
-        (ExternalAction::AskForMerge, None) => reconciler.strategies.merge(context.task()).await,
+        (ExternalAction::AskForMerge, None) => {
+            reconciler
+                .strategies
+                .merge(context.task(), MergeRoute::Direct)
+                .await
+        }
+        (ExternalAction::ScheduleMerge, None) => {
+            reconciler
+                .strategies
+                .merge(context.task(), MergeRoute::Queue)
+                .await
+        }
+        (ExternalAction::CancelScheduledMerge, None) => {
+            reconciler
+                .strategies
+                .cancel_scheduled_merge(context.task())
+                .await
+        }
         (_, None) => {
             let strategies = &reconciler.strategies;
             strategies

@@ -174,6 +174,7 @@ fn observed_pull_request(pull: PullRequest) -> ObservedPullRequest {
             url,
             is_current: true,
             changed_by_others: false,
+            is_merge_scheduled: pull.is_merge_scheduled,
         },
         PullRequestState::Merged => ObservedPullRequest::Merged { url, commit: None },
         PullRequestState::Closed => ObservedPullRequest::Closed { url },

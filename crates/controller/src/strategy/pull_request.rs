@@ -20,7 +20,7 @@ use git::{
 use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup, Remedy};
 
 use super::{
-    PromotionTask, PullRequestObservation,
+    MergeRoute, PromotionTask, PullRequestObservation,
     forge_repository::{ForgeRepository, OpenPullRequest},
     promotion_description::{PromotionDescription, TRAILER},
     promotion_proposal::{PromotionProposal, RepositoryStrategy},
@@ -169,13 +169,14 @@ impl PullRequests {
         Ok(notes)
     }
 
-    /// Has the forge merge the promotion's pull request. Where it cannot yet, it is asked again, as
-    /// often as open pull requests are listed.
+    /// Has the forge merge the promotion's pull request if its head is still the commit that we pushed.
+    /// Where it cannot yet, it is asked again, as often as open pull requests are listed.
     pub(super) async fn merge(
         &self,
         task: PromotionTask<'_>,
         to: &PullRequestStrategy,
         secret: &SecretContents,
+        route: MergeRoute,
     ) -> Result<Outcome, Failure> {
         if let Some(because) = self.merge_answers.recent(task.uid()) {
             return Ok(Outcome::AskedForMerge { because });
@@ -190,18 +191,55 @@ impl PullRequests {
         let merge = MergeOptions {
             head,
             method: method(to.merge_method.unwrap_or_default()),
-            when_ready: true,
         };
-        let merge = open.forge.forge.merge(pull.number, &merge);
-        let because = match open.forge.call_as_leader(&self.guard, merge).await {
+        let merged = match route {
+            MergeRoute::Direct => {
+                let merge = open.forge.forge.merge(pull.number, &merge);
+                open.forge.call_as_leader(&self.guard, merge).await
+            }
+            MergeRoute::Queue => {
+                let schedule = open.forge.forge.schedule_merge(pull.number, &merge);
+                let scheduled = open.forge.call_as_leader(&self.guard, schedule).await;
+                scheduled.map(|()| MergeResult::UnderWay)
+            }
+        };
+        let because = match merged {
             Ok(MergeResult::Merged) => return Ok(Outcome::Merged),
-            Ok(MergeResult::Scheduled) => None,
+            Ok(MergeResult::UnderWay) => None,
+            // The queue is asked next.
+            Err(failure) if failure.reason == planner::MERGE_QUEUE_REQUIRED => {
+                let because = Some(failure);
+                return Ok(Outcome::AskedForMerge { because });
+            }
             Err(failure) => Some(failure),
         };
         let interval = self.proposals.follow_every;
         self.merge_answers
             .record(task.uid(), because.as_ref(), interval);
         Ok(Outcome::AskedForMerge { because })
+    }
+
+    /// Keeps the forge from merging the promotion's pull request by itself, if it is open.
+    pub(super) async fn cancel_scheduled_merge(
+        &self,
+        task: PromotionTask<'_>,
+        to: &PullRequestStrategy,
+        secret: &SecretContents,
+    ) -> Result<(), Failure> {
+        let open = self.open(task, to, secret)?;
+        self.merge_answers.forget(task.uid());
+        let Some(mut pull) = open.find_own_open().await? else {
+            return Ok(());
+        };
+        let cancel = open.forge.forge.cancel_scheduled_merge(pull.number);
+        open.forge.call_as_leader(&self.guard, cancel).await?;
+        pull.is_merge_scheduled = false;
+        open.forge.remember(&pull);
+        tracing::info!(
+            url = pull.url,
+            "the forge does not merge the pull request by itself any more"
+        );
+        Ok(())
     }
 
     /// The base branch has what is wanted, so an open pull request on the branch proposes something
@@ -244,6 +282,11 @@ impl PullRequests {
         let Some(pull) = open.find_own_open().await? else {
             return Ok(());
         };
+        let status = task.promotion.status.as_ref();
+        if status.is_some_and(|status| status.merge_scheduled) {
+            let cancel = open.forge.forge.cancel_scheduled_merge(pull.number);
+            open.forge.call_as_leader(&self.guard, cancel).await?;
+        }
         let comment = open.forge.forge.comment(pull.number, ORPHANED);
         open.forge.call_as_leader(&self.guard, comment).await
     }
@@ -267,6 +310,7 @@ fn observed_pull_request(task: PromotionTask<'_>, pull: PullRequest) -> Observed
         PullRequestState::Closed => ObservedPullRequest::Closed { url },
         PullRequestState::Open => {
             let status = task.promotion.status.clone().unwrap_or_default();
+            let is_merge_scheduled = pull.is_merge_scheduled;
             let tip = pull.head_commit.as_ref().map(ObjectId::as_str);
             let (is_current, changed_by_others) = match (&status.commit, tip) {
                 (Some(ours), Some(tip)) => (ours == tip, ours != tip),
@@ -281,6 +325,7 @@ fn observed_pull_request(task: PromotionTask<'_>, pull: PullRequest) -> Observed
                 url,
                 is_current,
                 changed_by_others,
+                is_merge_scheduled,
             }
         }
     }

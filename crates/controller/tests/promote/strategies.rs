@@ -256,7 +256,7 @@ async fn nothing_is_sent_while_a_pipeline_is_suspended() {
     assert!(wait_for(is_called).await, "it does not go on");
 }
 
-/// A forge that cannot merge by itself later is asked again.
+/// Sluice merges itself, when the forge's conditions are met and no gate is closed.
 #[tokio::test]
 async fn a_merge_is_asked_for_until_it_is_possible() {
     let world = dev_and_prod(|world| {
@@ -282,6 +282,34 @@ async fn a_merge_is_asked_for_until_it_is_possible() {
         .patch_pipeline("app", json!({"spec": {"suspend": false}}))
         .await;
     world.expect("prod 1.1.0 Deploying").await;
+}
+
+/// What Sluice merges is the commit that it pushed, and nothing else.
+#[tokio::test]
+async fn what_others_push_is_not_merged_automatically() {
+    let world = dev_and_prod(|world| {
+        let mut promotion = world.promotion();
+        promotion["strategy"]["pull-request"]["autoMerge"] = json!(true);
+        promotion
+    })
+    .await;
+    world.forge.set_requires_review(true);
+    world.deploy("dev", "dev", "1.1.0").await;
+    world
+        .expect("prod 1.1.0 WaitingForMerge/NotMergeable")
+        .await;
+    let branch = "promotion-default-app-prod";
+    let added = [("more.yaml", "x: 1\n")];
+    let pushed = world.repository.commit(branch, "Better so", &added).await;
+    pushed.unwrap();
+    world.forge.set_requires_review(false);
+    world
+        .expect("prod 1.1.0 WaitingForMerge/BranchChangedByOthers")
+        .await;
+    // The next one gets a pull request of its own once people have decided about this one.
+    world.repository.close(1).await.unwrap();
+    world.expect("prod 1.1.0 Abandoned").await;
+    assert!(world.repository.read("main", "more.yaml").await.is_none());
 }
 
 /// The files of two environments that are built of one base.

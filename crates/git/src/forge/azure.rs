@@ -24,10 +24,7 @@ use crate::credentials::Credentials;
 use crate::names::BranchName;
 use crate::repository_url::RepositoryUrl;
 use urls::AzureUrls;
-use wire::{
-    AzureConnectionData, AzureDifference, AzureIdentities, AzurePullRequest, PAGE_SIZE,
-    PullRequestPage,
-};
+use wire::{AzureDifference, AzureIdentities, AzurePullRequest, PAGE_SIZE, PullRequestPage};
 
 /// The API version: supported by the service and by all maintained versions of the server.
 const API_VERSION: &str = "6.0";
@@ -44,10 +41,12 @@ const MAX_PAGES: u64 = 30;
 /// How many characters of a description a list contains.
 const LISTED_DESCRIPTION: usize = 400;
 
+/// The identity that stands for nobody.
+const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
+
 /// One repository on Azure DevOps.
 pub struct AzureDevOps {
     repository: ForgeSession,
-    collection: ForgeSession,
     identities: ForgeSession,
     web_url: String,
 }
@@ -76,7 +75,6 @@ impl AzureDevOps {
         };
         Ok(Self {
             repository: open(urls.repository)?,
-            collection: open(urls.collection)?,
             identities: open(urls.identities)?,
             web_url: urls.web,
         })
@@ -158,34 +156,6 @@ impl AzureDevOps {
             None => Ok(first.id),
             Some(_) => Err(refused(format!("several are called {name:?}"))),
         }
-    }
-
-    async fn own_identity_id(&self, attempted: &'static str) -> Result<String, Error> {
-        let request = ApiRequest::new(attempted, Method::GET, &["_apis", "connectionData"]);
-        let request = request.query("api-version", PREVIEW_API_VERSION);
-        let response = self.collection.send(request).await?;
-        Ok(response
-            .parse::<AzureConnectionData>()?
-            .authenticated_user
-            .id)
-    }
-
-    /// Asks Azure DevOps to merge it as soon as its policies allow that.
-    async fn schedule_merge(
-        &self,
-        attempted: &'static str,
-        number: u64,
-        merge: &MergeOptions,
-    ) -> Result<MergeResult, Error> {
-        let id = self.own_identity_id(attempted).await?;
-        let body = json!({"autoCompleteSetBy": {"id": id}, "completionOptions": completion_options(merge)});
-        let pull = self.pull_request(attempted, Method::PATCH, number, Some(body));
-        let is_merged = pull.await?.is_merged();
-        Ok(if is_merged {
-            MergeResult::Merged
-        } else {
-            MergeResult::Scheduled
-        })
     }
 }
 
@@ -355,11 +325,17 @@ impl Forge for AzureDevOps {
                 .await?;
             match current.into_pull_request(&self.web_url).state {
                 PullRequestState::Merged => Ok(MergeResult::Merged),
-                PullRequestState::Open if merge.when_ready => {
-                    self.schedule_merge(attempted, number, merge).await
-                }
                 _ => Err(Error::NotMergeable { attempted, message }),
             }
+        })
+    }
+
+    fn cancel_scheduled_merge(&self, number: u64) -> ForgeFuture<'_, ()> {
+        Box::pin(async move {
+            let attempted = "keep the pull request from being completed by itself";
+            let body = json!({"autoCompleteSetBy": {"id": NOBODY}});
+            let pull = self.pull_request(attempted, Method::PATCH, number, Some(body));
+            pull.await.map(drop)
         })
     }
 

@@ -1,7 +1,7 @@
 //! Pull requests on Bitbucket Cloud.
 //!
 //! Peculiarities: it has no labels, cannot reopen declined pull requests, abbreviates commit ids to
-//! twelve digits, and cannot schedule a merge, so that the caller has to retry until it succeeds.
+//! twelve digits, and takes no expected commit for a merge, so that it is compared just before.
 
 mod wire;
 
@@ -370,7 +370,7 @@ impl Forge for BitbucketCloud {
             let message = response.message();
             match response.status.as_u16() {
                 // Bitbucket merges asynchronously.
-                202 => Ok(MergeResult::Scheduled),
+                202 => Ok(MergeResult::UnderWay),
                 400 | 409 | 555 => Err(Error::NotMergeable { attempted, message }),
                 _ => response.success().map(|_| MergeResult::Merged),
             }

@@ -1,7 +1,7 @@
 //! Pull requests on Bitbucket Server and Data Center.
 //!
-//! Peculiarities: it has no labels and cannot schedule a merge, so that the caller has to retry until it
-//! succeeds. Every update has to name the version of the pull request that it is based on.
+//! Peculiarities: it has no labels. Every update and merge has to name the version of the pull request
+//! that it is based on.
 
 mod wire;
 

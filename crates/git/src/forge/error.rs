@@ -59,6 +59,12 @@ pub enum Error {
         /// The message of the forge.
         message: String,
     },
+    /// Only the merge queue of the base branch may merge.
+    #[error("cannot {attempted}: its base branch has a merge queue")]
+    MergeQueueRequired {
+        /// What was attempted.
+        attempted: &'static str,
+    },
     /// The forge refused the request for another reason.
     #[error("cannot {attempted}: the forge refused it ({message})")]
     Refused {
@@ -121,6 +127,7 @@ impl Error {
             Self::NoDifference { .. } => "NoDifference",
             Self::HeadMoved { .. } => "HeadMoved",
             Self::NotMergeable { .. } => "NotMergeable",
+            Self::MergeQueueRequired { .. } => "MergeQueueRequired",
             Self::Refused { .. } => "Refused",
             Self::RateLimited { .. } => "RateLimited",
             Self::Unavailable { .. } => "ForgeUnavailable",
@@ -139,6 +146,7 @@ impl Error {
             // A pull request becomes mergeable by reviews and checks, without an edit.
             Self::HeadMoved { .. }
             | Self::NotMergeable { .. }
+            | Self::MergeQueueRequired { .. }
             | Self::AlreadyExists { .. }
             | Self::Unavailable { .. }
             | Self::Unreachable { .. }

@@ -239,8 +239,6 @@ impl Forge for Gitea {
         })
     }
 
-    /// Never schedules a merge: Gitea accepts scheduled merges of users whom the branch protection
-    /// forbids to merge, and then does not carry them out.
     fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             let attempted = "merge the pull request";

@@ -33,7 +33,7 @@ const MAX_PAGES: u64 = 30;
 /// One repository on GitHub.
 pub struct GitHub {
     repository: GitHubStyleRepository,
-    /// The GraphQL API, the only one that schedules merges.
+    /// The GraphQL API, the only one that knows merge queues.
     graph: ForgeSession,
 }
 
@@ -83,55 +83,148 @@ impl GitHub {
         }
     }
 
+    /// Merges it with the rights of everybody: a token that may bypass the rules of the branch does not.
     async fn merge_now(&self, number: u64, merge: &MergeOptions) -> Result<MergeResult, Error> {
         let attempted = "merge the pull request";
+        let current = self.fetch(attempted, number).await?;
+        let (node, state) = (current.node_id.clone(), current.mergeable_state.clone());
+        let current = current.into_pull_request();
+        if current.state == PullRequestState::Merged {
+            return Ok(MergeResult::Merged);
+        }
+        if current.head_commit.as_ref() != Some(&merge.head) {
+            return Err(Error::HeadMoved { attempted });
+        }
+        if let Some(message) = state.as_deref().and_then(obstacle) {
+            // GitHub also calls it blocked if nothing but the queue may merge.
+            let has_queue = state.as_deref() == Some("blocked")
+                && self.queue_state(attempted, &node).await?["isMergeQueueEnabled"] == true;
+            return Err(match has_queue {
+                true => Error::MergeQueueRequired { attempted },
+                false => Error::NotMergeable { attempted, message },
+            });
+        }
         let method = merge_method(merge.method);
         let body = json!({"sha": merge.head.as_str(), "merge_method": method});
         let text = number.to_string();
         let path = self.repository.path(&["pulls", &text, "merge"]);
         let request = ApiRequest::new(attempted, Method::PUT, &path).body(body);
         let response = self.repository.session.send(request).await?;
-        match response.status.as_u16() {
-            405 | 422 => {}
-            409 => return Err(Error::HeadMoved { attempted }),
-            _ => return response.success().map(|_| MergeResult::Merged),
-        }
         let message = response.message();
-        match self.get(number).await?.state {
-            PullRequestState::Merged => Ok(MergeResult::Merged),
-            _ => Err(Error::NotMergeable { attempted, message }),
+        match response.status.as_u16() {
+            405 | 422 if message.contains("merge queue") => {
+                Err(Error::MergeQueueRequired { attempted })
+            }
+            405 | 422 => match self.get(number).await?.state {
+                PullRequestState::Merged => Ok(MergeResult::Merged),
+                _ => Err(Error::NotMergeable { attempted, message }),
+            },
+            409 => Err(Error::HeadMoved { attempted }),
+            _ => response.success().map(|_| MergeResult::Merged),
         }
     }
 
-    async fn merge_later(&self, number: u64, merge: &MergeOptions) -> Result<MergeResult, Error> {
-        let attempted = "ask for the pull request to be merged";
-        let pull = self
-            .repository
+    async fn fetch(
+        &self,
+        attempted: &'static str,
+        number: u64,
+    ) -> Result<GitHubPullRequest, Error> {
+        let repository = &self.repository;
+        repository
             .pull_request(attempted, Method::GET, number, None)
-            .await?;
-        let body = json!({
-            "query": "mutation($input: EnablePullRequestAutoMergeInput!) \
-                { enablePullRequestAutoMerge(input: $input) { clientMutationId } }",
-            "variables": {"input": {
-                "pullRequestId": pull.node_id,
-                "expectedHeadOid": merge.head.as_str(),
-                "mergeMethod": merge_method(merge.method).to_uppercase(),
-            }},
-        });
+            .await
+    }
+
+    /// Sends a request to the GraphQL API; its answer, or the message of its errors.
+    async fn graph_request(
+        &self,
+        attempted: &'static str,
+        query: &str,
+        variables: Value,
+    ) -> Result<Result<Value, String>, Error> {
+        let body = json!({"query": query, "variables": variables});
         let request = ApiRequest::new(attempted, Method::POST, &[]).body(body);
         let response = self.graph.send(request).await?.success()?;
         let message = response.message();
-        let answer: Value = response.parse()?;
-        if answer["errors"].as_array().is_none_or(Vec::is_empty) {
-            return Ok(MergeResult::Scheduled);
-        }
-        // GitHub refuses to schedule a merge that can be made now.
-        let is_merged = pull.into_pull_request().state == PullRequestState::Merged;
-        if message.contains("clean status") || is_merged {
-            return self.merge_now(number, merge).await;
-        }
-        Err(Error::Refused { attempted, message })
+        let mut answer: Value = response.parse()?;
+        let has_errors = answer["errors"].as_array().is_some_and(|it| !it.is_empty());
+        Ok(match has_errors {
+            true => Err(message),
+            false => Ok(answer["data"].take()),
+        })
     }
+
+    /// Whether a pull request goes through a merge queue and is in it. Null on servers without queues.
+    async fn queue_state(&self, attempted: &'static str, node: &str) -> Result<Value, Error> {
+        let query = "query($id: ID!) { node(id: $id) { ... on PullRequest \
+                     { isMergeQueueEnabled isInMergeQueue } } }";
+        let answer = self.graph_request(attempted, query, json!({"id": node}));
+        let answer = answer.await?.unwrap_or_default();
+        Ok(answer["node"].clone())
+    }
+
+    async fn schedule(&self, number: u64, merge: &MergeOptions) -> Result<(), Error> {
+        let attempted = "put the pull request into the merge queue";
+        let node = self.fetch(attempted, number).await?.node_id;
+        let query = "mutation($input: EnablePullRequestAutoMergeInput!) \
+                     { enablePullRequestAutoMerge(input: $input) { clientMutationId } }";
+        let input = json!({
+            "pullRequestId": node,
+            "expectedHeadOid": merge.head.as_str(),
+            "mergeMethod": merge_method(merge.method).to_uppercase(),
+        });
+        let answer = self.graph_request(attempted, query, json!({"input": input}));
+        let Err(message) = answer.await? else {
+            return Ok(());
+        };
+        let queue = self.queue_state(attempted, &node).await?;
+        if queue["isInMergeQueue"] == true {
+            return Ok(());
+        }
+        let current = self.get(number).await?;
+        match current.head_commit.as_ref() == Some(&merge.head) {
+            true => Err(Error::Refused { attempted, message }),
+            false => Err(Error::HeadMoved { attempted }),
+        }
+    }
+
+    async fn cancel(&self, number: u64) -> Result<(), Error> {
+        let attempted = "keep the pull request from being merged by itself";
+        let pull = self.fetch(attempted, number).await?;
+        let node = pull.node_id.clone();
+        let mut refusal = None;
+        if pull.into_pull_request().is_merge_scheduled {
+            let query = "mutation($input: DisablePullRequestAutoMergeInput!) \
+                         { disablePullRequestAutoMerge(input: $input) { clientMutationId } }";
+            let variables = json!({"input": {"pullRequestId": node}});
+            let answer = self.graph_request(attempted, query, variables);
+            refusal = answer.await?.err();
+        }
+        if self.queue_state(attempted, &node).await?["isInMergeQueue"] == true {
+            let query = "mutation($input: DequeuePullRequestInput!) \
+                         { dequeuePullRequest(input: $input) { clientMutationId } }";
+            let answer = self.graph_request(attempted, query, json!({"input": {"id": node}}));
+            refusal = answer.await?.err();
+        }
+        match refusal {
+            Some(message) => Err(Error::Refused { attempted, message }),
+            None => Ok(()),
+        }
+    }
+}
+
+/// Why a pull request with this verdict of GitHub is not merged. Checks that are not required count,
+/// too: a promotion does not overtake its own tests.
+fn obstacle(mergeable_state: &str) -> Option<String> {
+    Some(match mergeable_state {
+        "clean" | "has_hooks" => return None,
+        "unstable" => "not all of its checks have passed".to_owned(),
+        "blocked" => "a required review or check is missing".to_owned(),
+        "behind" => "its branch is behind the base".to_owned(),
+        "dirty" => "it has conflicts".to_owned(),
+        "unknown" => "GitHub has not checked it yet".to_owned(),
+        other => format!("its state is {other}"),
+    })
 }
 
 /// GitHub Enterprise has `/api/graphql` beside `/api/v3`; github.com has `/graphql`.
@@ -184,11 +277,8 @@ impl Forge for GitHub {
 
     fn get(&self, number: u64) -> ForgeFuture<'_, PullRequest> {
         Box::pin(async move {
-            let attempted = "read the pull request";
-            let pull = self
-                .repository
-                .pull_request(attempted, Method::GET, number, None);
-            Ok(pull.await?.into_pull_request())
+            let pull = self.fetch("read the pull request", number).await?;
+            Ok(pull.into_pull_request())
         })
     }
 
@@ -237,13 +327,15 @@ impl Forge for GitHub {
     }
 
     fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
-        Box::pin(async move {
-            if merge.when_ready {
-                self.merge_later(number, merge).await
-            } else {
-                self.merge_now(number, merge).await
-            }
-        })
+        Box::pin(self.merge_now(number, merge))
+    }
+
+    fn schedule_merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, ()> {
+        Box::pin(self.schedule(number, merge))
+    }
+
+    fn cancel_scheduled_merge(&self, number: u64) -> ForgeFuture<'_, ()> {
+        Box::pin(self.cancel(number))
     }
 
     fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {

@@ -83,6 +83,9 @@ pub(super) struct GitHubPullRequest {
     merged: Option<bool>,
     merged_at: Option<String>,
     merge_commit_sha: Option<String>,
+    /// GitHub's verdict, only in single pull requests.
+    pub(super) mergeable_state: Option<String>,
+    auto_merge: Option<Value>,
     head: BranchReference,
     base: BranchReference,
 }
@@ -133,6 +136,7 @@ impl GitHubPullRequest {
                 .merge_commit_sha
                 .filter(|_| is_merged)
                 .and_then(|id| ObjectId::new(id).ok()),
+            is_merge_scheduled: self.auto_merge.is_some(),
         }
     }
 }

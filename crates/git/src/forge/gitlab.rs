@@ -116,22 +116,17 @@ impl GitLab {
         Ok(user.id)
     }
 
+    /// Merges it now, if its head is the expected one.
     async fn request_merge(
         &self,
         attempted: &'static str,
         number: u64,
         merge: &MergeOptions,
-        when_ready: bool,
     ) -> Result<ApiResponse, Error> {
         let mut body = json!({"sha": merge.head.as_str()});
         // The other methods are a setting of the project.
         if merge.method == MergeMethod::Squash {
             body["squash"] = json!(true);
-        }
-        if when_ready {
-            // The newer parameter and the older one.
-            body["auto_merge"] = json!(true);
-            body["merge_when_pipeline_succeeds"] = json!(true);
         }
         let number = number.to_string();
         let path = self.path(&["merge_requests", &number, "merge"]);
@@ -139,8 +134,8 @@ impl GitLab {
         self.session.send(request).await
     }
 
-    /// Why a merge request cannot be merged immediately after GitLab refused to schedule the merge.
-    /// `None` if there is no pipeline to wait for.
+    /// Why a merge request is not merged yet: the verdict of GitLab, or a CI pipeline that has not
+    /// passed, whether or not the project requires that.
     fn obstacle(&self, current: &GitLabMergeRequest, head: &ObjectId) -> Option<String> {
         let status = current.detailed_merge_status.as_ref();
         let status = status.or(current.merge_status.as_ref());
@@ -148,8 +143,12 @@ impl GitLab {
         if !matches!(status, "mergeable" | "can_be_merged") {
             return Some(format!("its merge status is {status}"));
         }
-        if let Some(pipeline) = &current.head_pipeline {
-            return Some(format!("its pipeline is {}", pipeline.status));
+        match &current.head_pipeline {
+            Some(pipeline) if matches!(pipeline.status.as_str(), "success" | "skipped") => {
+                return None;
+            }
+            Some(pipeline) => return Some(format!("its pipeline is {}", pipeline.status)),
+            None => {}
         }
         // A pipeline starts some time after a push: only the second time it is missing counts.
         let mut known = self.without_pipeline.lock();
@@ -313,43 +312,51 @@ impl Forge for GitLab {
     fn merge<'a>(&'a self, number: u64, merge: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
         Box::pin(async move {
             let attempted = "merge the merge request";
-            let mut response = self
-                .request_merge(attempted, number, merge, merge.when_ready)
+            let current = self
+                .merge_request(attempted, Method::GET, number, None)
                 .await?;
-            let is_refused =
-                |response: &ApiResponse| matches!(response.status.as_u16(), 405 | 406 | 422);
-            let mut obstacle = None;
-            if merge.when_ready && is_refused(&response) {
-                let current = self
-                    .merge_request(attempted, Method::GET, number, None)
-                    .await?;
-                if current.merge_when_pipeline_succeeds {
-                    return Ok(MergeResult::Scheduled);
-                }
-                obstacle = self.obstacle(&current, &merge.head);
-                // GitLab refuses to schedule a merge that can be made now.
-                if obstacle.is_none() {
-                    response = self.request_merge(attempted, number, merge, false).await?;
-                }
+            let obstacle = self.obstacle(&current, &merge.head);
+            if let Some(message) = obstacle {
+                return classify_refusal(attempted, &current.into_pull_request(), merge, message);
             }
-            let message = obstacle.unwrap_or_else(|| response.message());
+            let response = self.request_merge(attempted, number, merge).await?;
+            let message = response.message();
             match response.status.as_u16() {
-                409 => return Err(Error::HeadMoved { attempted }),
+                409 => Err(Error::HeadMoved { attempted }),
                 // This user may read the merge request but not merge it.
-                401 => return Err(Error::Forbidden { attempted, message }),
-                _ if is_refused(&response) => {}
+                401 => Err(Error::Forbidden { attempted, message }),
+                405 | 406 | 422 => {
+                    let current = self.get(number).await?;
+                    classify_refusal(attempted, &current, merge, message)
+                }
                 _ => {
                     let merged: GitLabMergeRequest = response.parse()?;
-                    let is_merged = merged.state == "merged";
-                    return Ok(if is_merged {
-                        MergeResult::Merged
-                    } else {
-                        MergeResult::Scheduled
-                    });
+                    Ok(match merged.state.as_str() {
+                        "merged" => MergeResult::Merged,
+                        _ => MergeResult::UnderWay,
+                    })
                 }
             }
-            let current = self.get(number).await?;
-            classify_refusal(attempted, &current, merge, message)
+        })
+    }
+
+    fn cancel_scheduled_merge(&self, number: u64) -> ForgeFuture<'_, ()> {
+        Box::pin(async move {
+            let attempted = "keep the merge request from being merged by itself";
+            let text = number.to_string();
+            let path = [
+                "merge_requests",
+                &text,
+                "cancel_merge_when_pipeline_succeeds",
+            ];
+            let request = ApiRequest::new(attempted, Method::POST, &self.path(&path));
+            let response = self.session.send(request.body(json!({}))).await?;
+            let message = response.success()?.message();
+            // GitLab answers 201 whether or not it cancelled anything.
+            match self.get(number).await?.is_merge_scheduled {
+                true => Err(Error::Refused { attempted, message }),
+                false => Ok(()),
+            }
         })
     }
 

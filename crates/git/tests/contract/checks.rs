@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use git::forge::{
-    Error, MergeMethod, MergeOptions, MergeResult, PullRequest, PullRequestListing,
+    Error, Forge, MergeMethod, MergeOptions, MergeResult, PullRequest, PullRequestListing,
     PullRequestMetadata, PullRequestState, PullRequestUpdate,
 };
 use git::names::ObjectId;
@@ -14,19 +14,25 @@ use testbed::forge_doubles::{InjectedFault, PROJECT, TOKEN};
 
 use crate::double::{Arena, BRANCH, branch, new_pull, tip};
 
-fn now() -> MergeOptions {
+fn merge_options() -> MergeOptions {
     MergeOptions {
         head: tip(),
         method: MergeMethod::Merge,
-        when_ready: false,
     }
 }
 
-fn later() -> MergeOptions {
-    MergeOptions {
-        when_ready: true,
-        ..now()
+/// Merges a pull request that nothing keeps from being merged. A forge that does not say whether checks
+/// will come is asked twice.
+async fn merge(arena: &Arena, forge: &dyn Forge, number: u64) -> MergeResult {
+    if arena.habits().is_looked_at_twice {
+        arena.remark("looked at twice");
+        let error = forge.merge(number, &merge_options()).await;
+        let error = error.expect_err("not yet");
+        let reason = (error.reason(), error.remedy());
+        assert_eq!(reason, ("NotMergeable", Remedy::RETRY));
     }
+    let merged = forge.merge(number, &merge_options()).await;
+    merged.expect("nothing is in the way")
 }
 
 fn fault(status: u16, headers: &[(&'static str, &str)], body: &'static str) -> InjectedFault {
@@ -74,7 +80,7 @@ pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(arena: Ar
                 forge.update(opened.number, &changes).await.expect("closed");
             }
             PullRequestState::Merged => {
-                forge.merge(opened.number, &now()).await.expect("merged");
+                merge(&arena, &*forge, opened.number).await;
             }
             PullRequestState::Open => {}
         }
@@ -185,7 +191,7 @@ pub(crate) async fn a_draft_is_one(arena: Arena) {
     let changed = forge.update(opened.number, &title).await.expect("changed");
     assert_eq!((changed.draft, changed.title.as_str()), (true, "other"));
     let error = forge
-        .merge(opened.number, &now())
+        .merge(opened.number, &merge_options())
         .await
         .expect_err("drafts are not merged");
     assert_eq!(error.reason(), "NotMergeable");
@@ -220,7 +226,9 @@ pub(crate) async fn what_is_not_there_is_not_found(arena: Arena) {
             .await
             .expect_err("no pull request"),
         here.comment(77, "x").await.expect_err("no pull request"),
-        here.merge(77, &now()).await.expect_err("no pull request"),
+        here.merge(77, &merge_options())
+            .await
+            .expect_err("no pull request"),
     ];
     for error in errors {
         assert_eq!(
@@ -300,23 +308,11 @@ pub(crate) async fn pull_requests_of_forks_are_not_ours(arena: Arena) {
 
 pub(crate) async fn merging_twice_is_merging_once(arena: Arena) {
     let forge = arena.forge();
-    let number = forge
-        .create(&new_pull())
-        .await
-        .expect("a pull request")
-        .number;
-    assert_eq!(
-        forge.merge(number, &now()).await.expect("merged"),
-        MergeResult::Merged
-    );
-    assert_eq!(
-        forge.merge(number, &now()).await.expect("merged before"),
-        MergeResult::Merged
-    );
-    assert_eq!(
-        forge.merge(number, &later()).await.expect("merged before"),
-        MergeResult::Merged
-    );
+    let opened = forge.create(&new_pull()).await.expect("a pull request");
+    let number = opened.number;
+    assert_eq!(merge(&arena, &*forge, number).await, MergeResult::Merged);
+    let again = forge.merge(number, &merge_options()).await;
+    assert_eq!(again.expect("merged before"), MergeResult::Merged);
 }
 
 pub(crate) async fn a_moved_head_is_not_merged(arena: Arena) {
@@ -328,7 +324,7 @@ pub(crate) async fn a_moved_head_is_not_merged(arena: Arena) {
         .number;
     let stale = MergeOptions {
         head: ObjectId::new("d".repeat(40)).expect("an id"),
-        ..now()
+        ..merge_options()
     };
     let error = forge.merge(number, &stale).await.expect_err("another head");
     assert_eq!(
@@ -349,78 +345,73 @@ pub(crate) async fn conflicts_are_not_merged(arena: Arena) {
         .expect("a pull request")
         .number;
     arena.world.lock().has_conflicts = true;
-    let error = forge.merge(number, &now()).await.expect_err("conflicts");
+    let error = forge
+        .merge(number, &merge_options())
+        .await
+        .expect_err("conflicts");
     assert_eq!(
         (error.reason(), error.remedy()),
         ("NotMergeable", Remedy::RETRY)
     );
 }
 
-pub(crate) async fn what_waits_for_checks_is_merged_later(arena: Arena) {
+pub(crate) async fn what_waits_for_checks_is_not_merged_before_they_pass(arena: Arena) {
     let forge = arena.forge();
-    let number = forge
-        .create(&new_pull())
-        .await
-        .expect("a pull request")
-        .number;
+    let opened = forge.create(&new_pull()).await.expect("a pull request");
+    let number = opened.number;
     arena.world.lock().has_pending_checks = true;
-    if !arena.habits().merges_later {
-        arena.remark("asked again");
-        for _ in 0..2 {
-            let error = forge.merge(number, &later()).await.expect_err("not yet");
-            assert_eq!(
-                (error.reason(), error.remedy()),
-                ("NotMergeable", Remedy::RETRY)
-            );
-        }
-        arena.world.lock().has_pending_checks = false;
-        let merged = forge.merge(number, &later()).await;
-        assert_eq!(merged.expect("nothing is in the way"), MergeResult::Merged);
-        return;
-    }
     for _ in 0..2 {
-        assert_eq!(
-            forge.merge(number, &later()).await.expect("asked for"),
-            MergeResult::Scheduled
-        );
+        let error = forge.merge(number, &merge_options()).await;
+        let error = error.expect_err("not yet");
+        let reason = (error.reason(), error.remedy());
+        assert_eq!(reason, ("NotMergeable", Remedy::RETRY), "{error}");
     }
+    let stored = arena.world.lock().find(number).expect("stored").clone();
     assert!(
-        arena
-            .world
-            .lock()
-            .find(number)
-            .expect("it is there")
-            .waits_for_merge
+        stored.is_open && !stored.waits_for_merge,
+        "nobody merges it later"
     );
-    assert_eq!(
-        forge.get(number).await.expect("read").state,
-        PullRequestState::Open
-    );
+    arena.world.lock().has_pending_checks = false;
+    assert_eq!(merge(&arena, &*forge, number).await, MergeResult::Merged);
 }
 
-pub(crate) async fn what_waits_for_nothing_is_merged_now(arena: Arena) {
+/// Such as one that a person scheduled, or an older version.
+pub(crate) async fn a_scheduled_merge_is_cancelled(arena: Arena) {
     let forge = arena.forge();
-    let number = forge
-        .create(&new_pull())
-        .await
-        .expect("a pull request")
-        .number;
-    if arena.habits().is_looked_at_twice {
-        arena.remark("looked at twice");
-        let error = forge.merge(number, &later()).await.expect_err("not yet");
-        assert_eq!(
-            (error.reason(), error.remedy()),
-            ("NotMergeable", Remedy::RETRY)
-        );
+    let opened = forge.create(&new_pull()).await.expect("a pull request");
+    let number = opened.number;
+    assert!(!opened.is_merge_scheduled);
+    if !arena.habits().merges_later {
+        arena.remark("none are");
+        let cancelled = forge.cancel_scheduled_merge(number).await;
+        return cancelled.expect("there is nothing to cancel");
     }
-    assert_eq!(
-        forge.merge(number, &later()).await.expect("merged"),
-        MergeResult::Merged
-    );
-    assert_eq!(
-        forge.get(number).await.expect("read").state,
-        PullRequestState::Merged
-    );
+    arena.world.lock().has_pending_checks = true;
+    let is_scheduled = || {
+        let stored = arena.world.lock().find(number).expect("stored").clone();
+        stored.waits_for_merge
+    };
+    let shown = async || {
+        let alone = forge.get(number).await.expect("read").is_merge_scheduled;
+        let listed = forge.list_open(None).await.expect("a list");
+        let PullRequestListing::Changed { pull_requests, .. } = listed else {
+            panic!("there is nothing it could be the same as");
+        };
+        (alone, pull_requests[0].is_merge_scheduled)
+    };
+    arena
+        .world
+        .lock()
+        .find(number)
+        .expect("stored")
+        .waits_for_merge = true;
+    assert_eq!(shown().await, (true, true));
+    for _ in 0..2 {
+        let cancelled = forge.cancel_scheduled_merge(number).await;
+        cancelled.expect("cancelled");
+        assert!(!is_scheduled());
+    }
+    assert_eq!(shown().await, (false, false));
 }
 
 pub(crate) async fn labels_reviewers_and_comments_arrive(arena: Arena) {

@@ -23,7 +23,7 @@ pub(crate) struct Habits {
     pub(crate) has_labels: bool,
     pub(crate) asks_teams: bool,
     pub(crate) reopens: bool,
-    /// It merges by itself once it may.
+    /// It can merge by itself later, and shows whether it will.
     pub(crate) merges_later: bool,
     /// It does not say whether checks will come, and is looked at twice.
     pub(crate) is_looked_at_twice: bool,

@@ -6,7 +6,7 @@ use git::forge::{
 };
 
 use crate::double::{Arena, BRANCH, branch, new_pull, tip};
-use testbed::forge_doubles::{azure, bitbucket_cloud, bitbucket_server, gitea, gitlab};
+use testbed::forge_doubles::{azure, bitbucket_cloud, bitbucket_server, gitea, github, gitlab};
 
 /// The merge of a new merge request as soon as it may be.
 async fn wanted(arena: &Arena) -> (Box<dyn Forge>, u64, MergeOptions) {
@@ -15,7 +15,6 @@ async fn wanted(arena: &Arena) -> (Box<dyn Forge>, u64, MergeOptions) {
     let merge = MergeOptions {
         head: tip(),
         method: MergeMethod::Merge,
-        when_ready: true,
     };
     (forge, number, merge)
 }
@@ -43,7 +42,65 @@ async fn what_failed_is_not_merged() {
     );
 }
 
-/// Gitea would schedule that merge and never carry it out.
+/// Only GitHub's queue keeps everybody else from merging; there Sluice uses it, and can leave it.
+#[tokio::test]
+async fn a_merge_queue_is_entered_and_left() {
+    let arena = Arena::start(ForgeProduct::GitHub, github::router).await;
+    let (forge, number, merge) = wanted(&arena).await;
+    let stored = || {
+        let stored = arena.world.lock().find(number).expect("stored").clone();
+        (stored.waits_for_merge, stored.is_queued, stored.is_open)
+    };
+    arena.world.lock().has_merge_queue = true;
+    for has_pending_checks in [false, true] {
+        arena.world.lock().has_pending_checks = has_pending_checks;
+        let error = forge
+            .merge(number, &merge)
+            .await
+            .expect_err("only the queue");
+        assert_eq!(error.reason(), "MergeQueueRequired");
+        assert_eq!(
+            stored(),
+            (false, false, true),
+            "nothing is scheduled unasked"
+        );
+        for _ in 0..2 {
+            let scheduled = forge.schedule_merge(number, &merge).await;
+            scheduled.expect("scheduled, once or again");
+            assert_eq!(stored(), (has_pending_checks, !has_pending_checks, true));
+        }
+        for _ in 0..2 {
+            let left = forge.cancel_scheduled_merge(number).await;
+            left.expect("left, once or again");
+            assert_eq!(stored(), (false, false, true));
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_moved_head_does_not_enter_the_merge_queue() {
+    let arena = Arena::start(ForgeProduct::GitHub, github::router).await;
+    let (forge, number, merge) = wanted(&arena).await;
+    arena.world.lock().has_merge_queue = true;
+    let moved = ("b".repeat(39) + "c", BRANCH.to_owned());
+    arena.world.lock().branches.insert(moved.1, moved.0);
+    let error = forge.schedule_merge(number, &merge).await;
+    assert_eq!(error.expect_err("another head").reason(), "HeadMoved");
+    assert!(!arena.world.lock().find(number).expect("stored").is_queued);
+}
+
+/// GitHub would merge it: the check is not a required one.
+#[tokio::test]
+async fn what_failed_without_being_required_is_not_merged_either() {
+    let arena = Arena::start(ForgeProduct::GitHub, github::router).await;
+    let (forge, number, merge) = wanted(&arena).await;
+    arena.world.lock().has_failed_checks = true;
+    let error = forge.merge(number, &merge).await.expect_err("it is red");
+    assert_eq!(error.reason(), "NotMergeable");
+    assert!(error.to_string().contains("checks have passed"), "{error}");
+}
+
+/// The branch protection is not about conditions, so that a person has to act.
 #[tokio::test]
 async fn who_may_not_merge_is_told_so() {
     let arena = Arena::start(ForgeProduct::Gitea, gitea::router).await;
@@ -72,8 +129,9 @@ async fn a_pipeline_that_starts_late_is_waited_for() {
         .expect_err("none is there yet");
     assert_eq!(error.reason(), "NotMergeable");
     arena.world.lock().has_pending_checks = true;
-    let merged = forge.merge(number, &merge).await;
-    assert_eq!(merged.expect("asked for"), MergeResult::Scheduled);
+    let error = forge.merge(number, &merge).await.expect_err("it runs");
+    assert_eq!(error.reason(), "NotMergeable");
+    assert!(error.to_string().contains("ci_still_running"), "{error}");
     assert!(
         arena
             .world

@@ -89,7 +89,6 @@ async fn a_marker_becomes_a_merged_pull_request() {
     let merge = MergeOptions {
         head: proposed.commit,
         method: MergeMethod::Merge,
-        when_ready: false,
     };
     assert_eq!(
         forge.merge(opened.number, &merge).await.expect("merged"),

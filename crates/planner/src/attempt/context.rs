@@ -52,6 +52,8 @@ pub enum ObservedPullRequest {
         is_current: bool,
         /// Whether somebody else pushed to its branch.
         changed_by_others: bool,
+        /// Whether the forge shows that it will merge it by itself.
+        is_merge_scheduled: bool,
     },
     /// It was merged.
     Merged {
@@ -215,14 +217,14 @@ impl<'a> AttemptContext<'a> {
             .then(|| "the pipeline's strategy was edited; it is started again with that".to_owned())
     }
 
-    /// Whether the forge is to merge the pull request, and no gate is closed.
+    /// Whether Sluice merges the pull request, and no gate is closed.
     pub(super) fn may_merge(&self) -> bool {
         let is_held = self.lacks_approval() || self.hold().is_some();
         self.is_automatic() && self.refusal().is_none() && !is_held
     }
 
-    /// Whether Sluice asks the forge to merge the pull request.
-    fn is_automatic(&self) -> bool {
+    /// Whether Sluice, not a person, merges the pull request.
+    pub(super) fn is_automatic(&self) -> bool {
         let to = self.promotion.spec.strategy.pull_request.as_ref();
         to.is_some_and(|to| to.auto_merge && !to.draft)
     }

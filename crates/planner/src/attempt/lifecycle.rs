@@ -98,6 +98,18 @@ impl Attempt<'_> {
         let withdrawn = self.context.promotion.spec.withdrawn.as_ref();
         let reason = withdrawn.map_or("", |withdrawn| withdrawn.reason.as_str());
         match successor(reason) {
+            // The forge must not merge what the successor pushes to the branch.
+            Some(_) if self.may_be_merged_by_itself() && self.is_open() => {
+                let due = self.too_early();
+                AttemptPlan {
+                    action: match due {
+                        Some(_) => ExternalAction::Nothing,
+                        None => ExternalAction::CancelScheduledMerge,
+                    },
+                    requeue_at: Some(due.unwrap_or(later(self.now, FOLLOW))),
+                    ..stay(self.status)
+                }
+            }
             Some(_) => {
                 let message = reason.to_owned();
                 self.end(Phase::Superseded, "Superseded", message)
@@ -186,6 +198,7 @@ impl Attempt<'_> {
                 url,
                 is_current,
                 changed_by_others,
+                ..
             } if is_current || changed_by_others => {
                 self.status.url = Some(url);
                 self.wait_for_merge(changed_by_others)
@@ -196,6 +209,14 @@ impl Attempt<'_> {
     }
 
     fn wait_for_merge(mut self, changed_by_others: bool) -> AttemptPlan {
+        let may_merge = !changed_by_others && self.context.may_merge();
+        let cancels = !may_merge && self.may_be_merged_by_itself();
+        if let Some(requeue_at) = self.too_early().filter(|_| cancels) {
+            return AttemptPlan {
+                requeue_at: Some(requeue_at),
+                ..stay(self.status)
+            };
+        }
         self.status.next_attempt = None;
         let (reason, message) = match (changed_by_others, self.context.merge_hold()) {
             (true, _) => (
@@ -214,15 +235,29 @@ impl Attempt<'_> {
         let before = before.filter(|before| before.starts_with(&message));
         let message = before.unwrap_or(message);
         self.set(Phase::WaitingForMerge, reason, message);
-        let action = match changed_by_others || !self.context.may_merge() {
-            true => ExternalAction::Nothing,
-            false => ExternalAction::AskForMerge,
-        };
         AttemptPlan {
-            action,
+            action: match (may_merge, self.status.merge_scheduled) {
+                (true, true) => ExternalAction::ScheduleMerge,
+                (true, false) => ExternalAction::AskForMerge,
+                (false, _) if cancels => ExternalAction::CancelScheduledMerge,
+                (false, _) => ExternalAction::Nothing,
+            },
             requeue_at: Some(later(self.now, FOLLOW)),
             ..stay(self.status)
         }
+    }
+
+    /// Whether the forge may merge the pull request without asking a gate: we scheduled that, or it
+    /// shows so. Where people merge, it is theirs.
+    fn may_be_merged_by_itself(&self) -> bool {
+        let shows_it = matches!(
+            self.context.input.pull_request,
+            ObservedPullRequest::Open {
+                is_merge_scheduled: true,
+                ..
+            }
+        );
+        self.status.merge_scheduled || shows_it && self.context.is_automatic()
     }
 
     /// A pull request is open.
@@ -269,13 +304,17 @@ impl Attempt<'_> {
         }
     }
 
-    /// Ends it after closing its pull request, where one is open or may be.
-    fn close(self, phase: Phase, reason: &str, message: String) -> AttemptPlan {
-        let may_be_open = matches!(
+    /// Whether its pull request is open, or may be.
+    fn is_open(&self) -> bool {
+        matches!(
             self.context.input.pull_request,
             ObservedPullRequest::Open { .. } | ObservedPullRequest::Unanswered
-        );
-        if !may_be_open {
+        )
+    }
+
+    /// Ends it after closing its pull request, where one is open or may be.
+    fn close(self, phase: Phase, reason: &str, message: String) -> AttemptPlan {
+        if !self.is_open() {
             let message = self.with_open_pull_request(message);
             return self.end(phase, reason, message);
         }

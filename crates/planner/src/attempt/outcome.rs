@@ -8,7 +8,9 @@ use api::{
     promotion::{Phase, PromotionStatus},
 };
 
-use super::{AttemptPlan, ExternalAction, MERGE_NOT_ALLOWED, NOT_MERGEABLE, backoff};
+use super::{
+    AttemptPlan, ExternalAction, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED, NOT_MERGEABLE, backoff,
+};
 use crate::{
     conditions::{self, ConditionValue, cut},
     time::{Timestamp, later, stored},
@@ -59,9 +61,11 @@ pub enum Outcome {
     Merged,
     /// The forge was asked to merge the pull request, and has not yet.
     AskedForMerge {
-        /// Why it cannot yet; nothing where it merges by itself later.
+        /// Why it cannot yet; nothing where it merges in the background or in its merge queue.
         because: Option<Failure>,
     },
+    /// The forge does not merge the pull request by itself any more.
+    ScheduledMergeCancelled,
     /// It failed.
     Failed(Failure),
 }
@@ -102,12 +106,18 @@ pub fn conclude(
             // The pull request is not closed yet, so the promotion has not ended.
             let status = match next.action {
                 ExternalAction::ClosePullRequest => before,
+                ExternalAction::CancelScheduledMerge => before,
                 _ => next.status,
             };
             failed(status, &failure, now, seed)
         }
         Outcome::Closed => next.status,
         Outcome::AskedForMerge { because } => unmerged(next.status, because),
+        Outcome::ScheduledMergeCancelled => PromotionStatus {
+            merge_scheduled: false,
+            next_attempt: None,
+            ..next.status
+        },
         done => succeeded(next.status, done, now),
     };
     with_condition(status, now)
@@ -135,8 +145,11 @@ fn unmerged(mut status: PromotionStatus, because: Option<Failure>) -> PromotionS
     if let Some(because) = because {
         let reason = match because.reason.as_str() {
             "Forbidden" => MERGE_NOT_ALLOWED,
+            MERGE_QUEUE_REQUIRED => MERGE_QUEUE_REQUIRED,
             _ => NOT_MERGEABLE,
         };
+        // Stored before the forge is asked to, so that it is cancelled whatever crashes.
+        status.merge_scheduled |= reason == MERGE_QUEUE_REQUIRED;
         status.reason = Some(reason.to_owned());
         status.message = Some(cut(&because.message, LONGEST_MESSAGE));
     }

@@ -8,8 +8,8 @@ use api::promotion::{Phase, PromotionStatus};
 use crate::{conditions::cut, hold::HoldReason};
 
 use super::{
-    BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, MERGE_NOT_ALLOWED, NOT_MERGEABLE, STRATEGY_CHANGED,
-    TAG_CHANGED_BY_OTHERS,
+    BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED,
+    NOT_MERGEABLE, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
 };
 
 /// The longest message, in bytes.
@@ -49,6 +49,7 @@ fn resolution(phase: Phase, reason: &str) -> Option<&'static str> {
             "resolved by merging the pull request of that branch, or deleting the branch"
         }
         NOT_MERGEABLE => "resolved by what the forge asks for: reviews, checks, a rebase",
+        MERGE_QUEUE_REQUIRED => "resolved by the merge queue, which Sluice asks next",
         MERGE_NOT_ALLOWED => {
             "resolved by a person who merges it, or by giving the token's user the right to merge \
              into the base branch"

@@ -14,11 +14,14 @@ use crate::drawing::{World, draw, now};
 const URL: &str = "https://example.com/1";
 
 fn pull_request(text: &str) -> ObservedPullRequest {
+    let scheduled = text.strip_suffix(" scheduled");
     let open = |is_current, changed_by_others| ObservedPullRequest::Open {
         url: URL.to_owned(),
         is_current,
         changed_by_others,
+        is_merge_scheduled: scheduled.is_some(),
     };
+    let text = scheduled.unwrap_or(text);
     match text {
         "" => ObservedPullRequest::NotQueried,
         "missing" => ObservedPullRequest::Missing,
@@ -165,6 +168,92 @@ fn automatic(drawing: &str, seen: &str) -> String {
     world.promotions.last_mut().unwrap().spec.strategy = strategy;
     let next = next_of(&world, seen);
     show(next.action, &next.status, None)
+}
+
+/// A merge queue is used only after it was stored that it may be, and left when a gate closes.
+#[test]
+fn a_merge_queue_is_left_when_a_gate_closes() {
+    let drawing = "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge";
+    let mut world = draw(drawing);
+    let settings = world.pipeline.spec.promotion.as_mut().unwrap();
+    settings.strategy.pull_request.as_mut().unwrap().auto_merge = true;
+    world.promotions[0].spec.strategy = settings.strategy.clone();
+    let act = |world: &mut World, seen: &str, outcome: Outcome| {
+        let next = next_of(world, seen);
+        let (promotion, action) = (world.promotions[0].clone(), next.action);
+        let status = conclude(&promotion, next, outcome, now(), 1);
+        world.promotions[0].status = Some(status.clone());
+        (action, status)
+    };
+    let unmerged = |reason: Option<&str>| Outcome::AskedForMerge {
+        because: reason.map(|reason| Failure {
+            reason: reason.to_owned(),
+            message: "its base branch has a merge queue".to_owned(),
+            remedy: Remedy::Retry,
+        }),
+    };
+    let (action, status) = act(&mut world, "open", unmerged(Some("MergeQueueRequired")));
+    assert_eq!(action, ExternalAction::AskForMerge);
+    assert!(status.merge_scheduled, "stored before the forge is asked");
+    let (action, status) = act(&mut world, "open", unmerged(None));
+    assert_eq!(action, ExternalAction::ScheduleMerge);
+    assert!(status.merge_scheduled);
+
+    world.pipeline.spec.suspend = true;
+    let failed = Outcome::Failed(Failure {
+        reason: "ForgeUnreachable".to_owned(),
+        message: "the forge cannot be reached".to_owned(),
+        remedy: Remedy::Retry,
+    });
+    let (action, status) = act(&mut world, "open", failed);
+    assert_eq!(action, ExternalAction::CancelScheduledMerge);
+    assert!(status.merge_scheduled && status.next_attempt.is_some());
+    let early = next_of(&world, "open");
+    assert_eq!(
+        early.action,
+        ExternalAction::Nothing,
+        "not before it is due"
+    );
+    assert_eq!(early.requeue_at, status.next_attempt.map(|due| due.0));
+    world.promotions[0].status.as_mut().unwrap().next_attempt = None;
+    let (action, status) = act(&mut world, "open", Outcome::ScheduledMergeCancelled);
+    assert_eq!(action, ExternalAction::CancelScheduledMerge);
+    assert!(!status.merge_scheduled);
+    assert_eq!(next_of(&world, "open").action, ExternalAction::Nothing);
+
+    world.pipeline.spec.suspend = false;
+    assert_eq!(next_of(&world, "open").action, ExternalAction::AskForMerge);
+}
+
+/// The forge must not merge what a gate holds back, nor what others or a successor push.
+#[test]
+fn what_the_forge_would_merge_by_itself_is_cancelled_while_a_gate_is_closed() {
+    let older = "prod[3.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge";
+    let fits = "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge";
+    let action = |drawing: &str, seen: &str| {
+        let shown = automatic(drawing, seen);
+        shown.split(", ").next().unwrap().to_owned()
+    };
+    assert_eq!(action(fits, "open scheduled"), "AskForMerge");
+    assert_eq!(action(older, "open scheduled"), "CancelScheduledMerge");
+    assert_eq!(
+        action(fits, "open foreign scheduled"),
+        "CancelScheduledMerge"
+    );
+    // Where people merge, a scheduled merge is theirs.
+    let mut world = draw(&format!("dev[2.0.0 ok] > {older}"));
+    let next = next_of(&world, "open scheduled");
+    assert_eq!(next.action, ExternalAction::Nothing);
+    let withdrawn = |world: &mut World, is_ours: bool| {
+        let promotion = &mut world.promotions[0];
+        promotion.status.as_mut().unwrap().merge_scheduled = is_ours;
+        let reason = "Superseded by prod-3.0.0".to_owned();
+        promotion.spec.withdrawn = Some(api::promotion::Withdrawal { reason });
+        next_of(world, "open").action
+    };
+    assert_eq!(withdrawn(&mut world, false), ExternalAction::Nothing);
+    let action = withdrawn(&mut world, true);
+    assert_eq!(action, ExternalAction::CancelScheduledMerge);
 }
 
 /// Somebody deployed something newer while the pull request was open.

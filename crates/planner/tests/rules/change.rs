@@ -56,6 +56,7 @@ fn seen(text: &str) -> ObservedPullRequest {
             url,
             is_current: true,
             changed_by_others: false,
+            is_merge_scheduled: false,
         },
         "merged" => ObservedPullRequest::Merged { url, commit: None },
         "closed" => ObservedPullRequest::Closed { url },

@@ -241,6 +241,10 @@ impl Simulation {
                     let outcome = self.open(&promotion);
                     conclude(&promotion, next, outcome, self.now, 1)
                 }
+                // The forge of the simulation has no merge queue.
+                ExternalAction::ScheduleMerge | ExternalAction::CancelScheduledMerge => {
+                    unreachable!("nothing was scheduled")
+                }
                 ExternalAction::ClosePullRequest => {
                     self.set_state(promotion.metadata.name.as_deref().unwrap(), "closed by us");
                     conclude(&promotion, next, Outcome::Closed, self.now, 1)
@@ -359,6 +363,7 @@ impl Simulation {
                 url,
                 is_current: own.unwrap().revision == promotion.spec.revision,
                 changed_by_others: false,
+                is_merge_scheduled: false,
             },
             Some("merged") => ObservedPullRequest::Merged { url, commit: None },
             Some(_) => ObservedPullRequest::Closed { url },

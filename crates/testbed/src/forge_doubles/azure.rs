@@ -20,6 +20,8 @@ use super::{
 type Parameters = Query<BTreeMap<String, String>>;
 
 const SELF: &str = "00000000-0000-0000-0000-0000000000ff";
+/// Takes auto-complete away.
+const NOBODY: &str = "00000000-0000-0000-0000-000000000000";
 
 /// The API of the double.
 pub fn router(forge_state: SharedForgeState) -> Router {
@@ -34,7 +36,6 @@ pub fn router(forge_state: SharedForgeState) -> Router {
     let path = format!("/collection/{project}/_apis/git/repositories/{repository}");
     Router::new()
         .nest(&path, pulls)
-        .route("/collection/_apis/connectionData", get(who_am_i))
         .route("/collection/_apis/identities", get(identities))
         .layer(axum::middleware::from_fn(guard))
         .with_state(forge_state)
@@ -70,7 +71,7 @@ async fn guard(request: Request, next: Next) -> Response {
         return refuse(400, "VssVersionNotSpecifiedException", said);
     }
     let path = request.uri().path();
-    let is_preview = path.ends_with("/labels") || path.ends_with("/connectionData");
+    let is_preview = path.ends_with("/labels");
     if is_preview && !query.contains("-preview") {
         let said = "The -preview flag must be supplied in the api-version for such requests.";
         return refuse(400, "VssInvalidPreviewVersionException", said);
@@ -200,14 +201,14 @@ async fn edit(
     }
     let pull = forge_state.find(number).expect("it is there");
     if let Some(id) = body["autoCompleteSetBy"]["id"].as_str() {
-        if id != SELF {
+        if id != SELF && id != NOBODY {
             return refuse(
                 400,
                 "InvalidArgumentValueException",
                 "It can only be set by who asks.",
             );
         }
-        pull.waits_for_merge = true;
+        pull.waits_for_merge = id == SELF;
     }
     let pull = pull.clone();
     answer(200, shown(&forge_state, &pull))
@@ -336,10 +337,6 @@ async fn difference(
         200,
         json!({"aheadCount": ahead, "behindCount": 0, "changes": []}),
     )
-}
-
-async fn who_am_i() -> Response {
-    answer(200, json!({"authenticatedUser": {"id": SELF}}))
 }
 
 async fn identities(Query(query): Parameters) -> Response {

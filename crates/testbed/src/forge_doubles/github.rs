@@ -62,6 +62,7 @@ fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
         "draft": pull.is_draft,
         "merged_at": pull.is_merged.then_some("2026-11-15T00:00:00Z"),
         "merge_commit_sha": "c".repeat(40),
+        "auto_merge": pull.waits_for_merge.then(|| json!({"merge_method": "merge"})),
         "head": {"ref": pull.head, "sha": forge_state.commit_of(&pull.head), "repo": {"full_name": pull.head_project}},
         "base": {"ref": pull.base, "sha": forge_state.commit_of(&pull.base), "repo": {"full_name": PROJECT}},
     })
@@ -133,7 +134,20 @@ async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Va
 }
 
 async fn show(State(forge_state): State<SharedForgeState>, Path(number): Path<u64>) -> Response {
-    show_one(&forge_state, number, shown, not_found)
+    show_one(&forge_state, number, shown_alone, not_found)
+}
+
+/// Lists do not have the state of the merge.
+fn shown_alone(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
+    let mut shown = shown(forge_state, pull);
+    shown["mergeable_state"] = json!(match () {
+        () if pull.is_draft => "draft",
+        () if forge_state.has_conflicts => "dirty",
+        () if forge_state.has_pending_checks || forge_state.has_merge_queue => "blocked",
+        () if forge_state.has_failed_checks => "unstable",
+        () => "clean",
+    });
+    shown
 }
 
 async fn edit(
@@ -175,51 +189,105 @@ async fn merge(
             json!({"message": "Head branch was modified. Review and try the merge again."}),
         );
     }
-    if !pull.is_open || pull.is_draft || forge_state.has_conflicts || forge_state.has_pending_checks
-    {
-        return answer(
-            405,
-            json!({"message": "StoredPullRequest Request is not mergeable"}),
-        );
+    let refused = |message: &str| answer(405, json!({"message": message}));
+    if !pull.is_open || pull.is_draft || forge_state.has_conflicts {
+        return refused("Pull Request is not mergeable");
+    }
+    if forge_state.has_merge_queue {
+        return refused("Changes must be made through the merge queue");
+    }
+    if forge_state.has_pending_checks {
+        return refused("Required status check \"ci\" is expected.");
     }
     forge_state.merge(number);
     answer(
         200,
-        json!({"sha": "c".repeat(40), "merged": true, "message": "StoredPullRequest Request successfully merged"}),
+        json!({"sha": "c".repeat(40), "merged": true, "message": "Pull Request successfully merged"}),
     )
 }
 
 async fn graph(State(forge_state): State<SharedForgeState>, Json(body): Json<Value>) -> Response {
     let mut forge_state = forge_state.lock();
-    let input = &body["variables"]["input"];
-    let refused = |message: &str| {
-        answer(
-            200,
-            json!({"data": {"enablePullRequestAutoMerge": null}, "errors": [{"type": "UNPROCESSABLE", "message": message}]}),
-        )
+    let (query, input) = (
+        body["query"].as_str().unwrap_or_default(),
+        &body["variables"]["input"],
+    );
+    let ids = [
+        &body["variables"]["id"],
+        &input["id"],
+        &input["pullRequestId"],
+    ];
+    let id = ids.iter().find_map(|id| id.as_str()?.strip_prefix("PR_"));
+    let number: u64 = id.and_then(|id| id.parse().ok()).unwrap_or_default();
+    let Some(pull) = forge_state.find(number).cloned() else {
+        return graph_answer(Err("Could not resolve to a node"));
     };
-    let is_asked = body["query"]
-        .as_str()
-        .is_some_and(|query| query.contains("enablePullRequestAutoMerge"));
-    let number = input["pullRequestId"]
-        .as_str()
-        .and_then(|id| id.strip_prefix("PR_")?.parse().ok());
-    let (true, Some(number)) = (is_asked, number) else {
-        return refused("Could not resolve to a node");
-    };
-    if !["MERGE", "SQUASH", "REBASE"].contains(&input["mergeMethod"].as_str().unwrap_or_default()) {
-        return refused("Argument 'mergeMethod' has an invalid value");
+    if query.starts_with("query") {
+        let (is_enabled, is_in) = (forge_state.has_merge_queue, pull.is_queued);
+        let node = json!({"isMergeQueueEnabled": is_enabled, "isInMergeQueue": is_in});
+        return graph_answer(Ok(json!({"node": node})));
     }
-    if !forge_state.has_pending_checks {
-        return refused("StoredPullRequest request StoredPullRequest request is in clean status");
-    }
-    let Some(pull) = forge_state.find(number) else {
-        return refused("Could not resolve to a node");
+    let head = forge_state.commit_of(&pull.head);
+    let refusal = match () {
+        () if query.contains("enablePullRequestAutoMerge") => {
+            enable_refusal(&forge_state, &pull, &head, input)
+        }
+        () if query.contains("disablePullRequestAutoMerge") && !pull.waits_for_merge => {
+            Some("Can't disable auto-merge for this pull request.")
+        }
+        () if query.contains("dequeuePullRequest") && !pull.is_queued => {
+            Some("Pull request is not in the merge queue")
+        }
+        () => None,
     };
-    pull.waits_for_merge = true;
+    if let Some(message) = refusal {
+        return graph_answer(Err(message));
+    }
+    let is_waiting = forge_state.has_pending_checks;
+    let stored = forge_state.find(number).expect("it is there");
+    if query.contains("enablePullRequestAutoMerge") {
+        // What waits for nothing goes into the queue at once.
+        (stored.waits_for_merge, stored.is_queued) = (is_waiting, !is_waiting);
+    } else if query.contains("disablePullRequestAutoMerge") {
+        stored.waits_for_merge = false;
+    } else {
+        stored.is_queued = false;
+    }
+    graph_answer(Ok(json!({})))
+}
+
+fn enable_refusal(
+    forge_state: &ForgeState,
+    pull: &StoredPullRequest,
+    head: &str,
+    input: &Value,
+) -> Option<&'static str> {
+    let method = input["mergeMethod"].as_str().unwrap_or_default();
+    if !["MERGE", "SQUASH", "REBASE"].contains(&method) {
+        return Some("Argument 'mergeMethod' has an invalid value");
+    }
+    let is_stale = input["expectedHeadOid"]
+        .as_str()
+        .is_some_and(|id| id != head);
+    if is_stale {
+        return Some("Head branch was modified. Review and try the merge again.");
+    }
+    if pull.is_queued {
+        return Some("Pull request is already in the queue");
+    }
+    let is_clean = !forge_state.has_pending_checks && !forge_state.has_merge_queue;
+    is_clean.then_some("Pull request Pull request is in clean status")
+}
+
+fn graph_answer(result: Result<Value, &str>) -> Response {
     answer(
         200,
-        json!({"data": {"enablePullRequestAutoMerge": {"clientMutationId": null}}}),
+        match result {
+            Ok(data) => json!({"data": data}),
+            Err(message) => {
+                json!({"data": null, "errors": [{"type": "UNPROCESSABLE", "message": message}]})
+            }
+        },
     )
 }
 

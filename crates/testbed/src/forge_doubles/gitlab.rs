@@ -24,6 +24,10 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/merge_requests/{number}", get(show).put(edit))
         .route("/merge_requests/{number}/merge", put(merge))
         .route("/merge_requests/{number}/notes", post(comment))
+        .route(
+            "/merge_requests/{number}/cancel_merge_when_pipeline_succeeds",
+            post(cancel_merge),
+        )
         .route("/repository/compare", get(compare));
     Router::new()
         .nest("/api/v4/projects/{project}", project)
@@ -72,7 +76,12 @@ fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
         "squash_commit_sha": null,
         "merge_when_pipeline_succeeds": pull.waits_for_merge,
         "head_pipeline": pipeline(forge_state),
-        "detailed_merge_status": if forge_state.has_conflicts { "conflict" } else { "mergeable" },
+        "detailed_merge_status": match (forge_state.has_conflicts, forge_state.has_pending_checks) {
+            _ if pull.title.starts_with("Draft:") => "draft_status",
+            (true, _) => "conflict",
+            (false, true) => "ci_still_running",
+            (false, false) => "mergeable",
+        },
         "reviewers": reviewers.map(|(id, name)| json!({"id": id, "username": name})).collect::<Vec<_>>(),
     })
 }
@@ -234,6 +243,25 @@ async fn merge(
     }
     let pull = forge_state.find(number).expect("it is there").clone();
     answer(200, shown(&forge_state, &pull))
+}
+
+/// Says 201 also where there is nothing to cancel.
+async fn cancel_merge(
+    State(forge_state): State<SharedForgeState>,
+    Path((_, number)): Path<(String, u64)>,
+) -> Response {
+    let mut forge_state = forge_state.lock();
+    let Some(pull) = forge_state.find(number) else {
+        return not_found();
+    };
+    let was_scheduled = std::mem::take(&mut pull.waits_for_merge);
+    let said = match was_scheduled {
+        true => json!({"status": "success"}),
+        false => {
+            json!({"status": "error", "http_status": 406, "message": "Can't cancel the automatic merge"})
+        }
+    };
+    answer(201, said)
 }
 
 async fn comment(

@@ -103,6 +103,7 @@ fn pull(number: u64) -> PullRequest {
         head_commit: None,
         base: String::new(),
         merge_commit: None,
+        is_merge_scheduled: false,
     }
 }
 

@@ -6,7 +6,7 @@ use parking_lot::Mutex;
 use planner::{Failure, Remedy};
 use tokio::time::Instant;
 
-/// When a forge is asked again that said it will merge, or that it never will.
+/// When a forge is asked again that is merging, or that will never merge.
 const SLOW_RECHECK: Duration = Duration::from_secs(3600);
 
 /// By promotion: until when an answer holds, and why the pull request cannot be merged yet.

@@ -58,6 +58,7 @@ mod tests {
                 head_commit: Some(commit.clone()),
                 base: String::new(),
                 merge_commit: None,
+                is_merge_scheduled: false,
             };
             replaced.hide(uid, pull).head_commit
         };

@@ -19,8 +19,6 @@ use crate::repository_url::RepositoryUrl;
 pub(super) struct AzureUrls {
     /// The API of the repository.
     pub(super) repository: Url,
-    /// The API of the organisation.
-    pub(super) collection: Url,
     /// The API that resolves people and teams.
     pub(super) identities: Url,
     /// The repository in the web interface.
@@ -44,7 +42,6 @@ impl AzureUrls {
             repository: parse(&api)?,
             identities: parse(&identities_url(&collection))?,
             web: format!("{collection}/{project}/_git/{repository}"),
-            collection: parse(&collection)?,
         })
     }
 }

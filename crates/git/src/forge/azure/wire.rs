@@ -24,6 +24,7 @@ pub(super) struct AzurePullRequest {
     #[serde(default)]
     pub(super) merge_status: String,
     fork_source: Option<Value>,
+    auto_complete_set_by: Option<AzureIdentity>,
 }
 
 #[derive(Deserialize)]
@@ -63,12 +64,6 @@ pub(super) struct AzureIdentities {
 #[derive(Deserialize)]
 pub(super) struct AzureIdentity {
     pub(super) id: String,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(super) struct AzureConnectionData {
-    pub(super) authenticated_user: AzureIdentity,
 }
 
 #[derive(Deserialize)]
@@ -114,6 +109,9 @@ impl AzurePullRequest {
             base: branch(self.target_ref_name),
             // Before the merge this is the commit of a test merge.
             merge_commit: id(self.last_merge_commit).filter(|_| state == PullRequestState::Merged),
+            is_merge_scheduled: self
+                .auto_complete_set_by
+                .is_some_and(|by| by.id != super::NOBODY),
         }
     }
 }

@@ -115,6 +115,7 @@ impl CloudPullRequest {
             head_commit: None,
             base: self.destination.branch.name,
             merge_commit: None,
+            is_merge_scheduled: false,
         }
     }
 }

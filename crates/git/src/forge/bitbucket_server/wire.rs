@@ -110,6 +110,7 @@ impl ServerPullRequest {
             head: self.from_ref.display_id,
             head_commit: self.from_ref.latest_commit.and_then(id),
             base: self.to_ref.display_id,
+            is_merge_scheduled: false,
             merge_commit: self
                 .properties
                 .merge_commit

@@ -82,6 +82,7 @@ impl GitLabMergeRequest {
             head_commit,
             base: self.target_branch,
             merge_commit,
+            is_merge_scheduled: self.merge_when_pipeline_succeeds,
         }
     }
 }

@@ -181,12 +181,7 @@ fn header(frame: &Frame<'_>) -> Element {
             false => link,
         }
     });
-    let logo = tag("img")
-        .with("alt", "")
-        .with("width", 24)
-        .with("height", 24)
-        .link(&assets::address("icon.svg"));
-    let brand = tag("a").class("brand").link("/pipelines").child(logo);
+    let brand = tag("a").class("brand").link("/pipelines").child(logo(24));
     let find = tag("a")
         .id("find")
         .class("find")
@@ -199,6 +194,15 @@ fn header(frame: &Frame<'_>) -> Element {
         .child(tag("nav").with("aria-label", "Main").children(links))
         .child(find)
         .child(account(frame.viewer))
+}
+
+/// The logo with a size in pixels.
+pub(super) fn logo(size: u32) -> Element {
+    tag("img")
+        .with("alt", "")
+        .with("width", size)
+        .with("height", size)
+        .link(&assets::address("icon.svg"))
 }
 
 /// The name of the viewer, and the button to sign out.

@@ -105,36 +105,15 @@ struct Inherited<'a> {
 }
 
 fn item(node: &Node, inherited: &Inherited<'_>) -> Element {
-    let (state, word) = state_of(node);
-    let is_elsewhere = !node.namespace.is_empty() && node.namespace != inherited.namespace;
-    let name = match is_elsewhere {
-        true => format!("{}/{}", node.namespace, node.name),
-        false => node.name.clone(),
+    let (state, _) = state_of(node);
+    let class = match node.state {
+        ObjectState::Failed | ObjectState::Missing => "bad",
+        ObjectState::Ready | ObjectState::Unknown => "dim",
+        // What is still being deployed is not an error.
+        _ => "progress",
     };
-    let is_quiet = [ObjectState::Ready, ObjectState::Unknown].contains(&node.state);
-    let (state_text, class) = match is_quiet {
-        true => (screen_reader_text(&format!(" ({word})")), "dim"),
-        false => (
-            tag("span").class("badge").text(word),
-            // What is still being deployed is not an error.
-            match node.state {
-                ObjectState::Failed | ObjectState::Missing => "bad",
-                _ => "progress",
-            },
-        ),
-    };
-    let revision = node.revision.as_ref();
-    let line = tag("p")
-        .class("node-name")
-        .child(state_icon(state))
-        .child(tag("span").class("dim").text(&node.kind))
-        .child(tag("b").text(name))
-        .child(revision.map(|revision| chip(revision)))
-        .child(state_text);
-    let images = node
-        .images
-        .iter()
-        .filter(|_| node.images != inherited.images);
+    let images = node.images.iter();
+    let images = images.filter(|_| node.images != inherited.images);
     let message = node.message.as_ref();
     let note = node.note.as_ref();
     let below = Inherited {
@@ -143,11 +122,34 @@ fn item(node: &Node, inherited: &Inherited<'_>) -> Element {
     };
     let content = tag("div")
         .class(format_args!("node {}", state.id()))
-        .child(line)
+        .child(name_line(node, inherited))
         .children(images.map(|image| tag("p").class("images").child(tag("code").text(image))))
         .child(message.map(|message| tag("p").class(class).text(message)))
         .child(note.map(|note| tag("p").class("dim").text(note)));
     tag("li").child(content).child(list(&node.below, &below))
+}
+
+/// Kind, name, revision and state of a node.
+fn name_line(node: &Node, inherited: &Inherited<'_>) -> Element {
+    let (state, word) = state_of(node);
+    let is_elsewhere = !node.namespace.is_empty() && node.namespace != inherited.namespace;
+    let name = match is_elsewhere {
+        true => format!("{}/{}", node.namespace, node.name),
+        false => node.name.clone(),
+    };
+    let is_quiet = [ObjectState::Ready, ObjectState::Unknown].contains(&node.state);
+    let state_text = match is_quiet {
+        true => screen_reader_text(&format!(" ({word})")),
+        false => tag("span").class("badge").text(word),
+    };
+    let revision = node.revision.as_ref();
+    tag("p")
+        .class("node-name")
+        .child(state_icon(state))
+        .child(tag("span").class("dim").text(&node.kind))
+        .child(tag("b").text(name))
+        .child(revision.map(|revision| chip(revision)))
+        .child(state_text)
 }
 
 fn state_of(node: &Node) -> (SummaryState, &'static str) {

@@ -241,14 +241,6 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
         let all = parts.fixed.iter().filter(|(id, _)| id.starts_with(prefix));
         Html::joined(all.map(|(_, part)| &part.html))
     };
-    let here = address(key);
-    let yaml = tag("a").class("button").link(&format!("{here}/yaml"));
-    let top = tag("div")
-        .class("title")
-        .child(tag("h1").text(&key.name))
-        .child(parts.html("head"))
-        .child(yaml.text("YAML"))
-        .child(parts.html("actions"));
     let section = |id: &'static str, title: &str, content: Html| {
         tag("section")
             .class("card")
@@ -258,18 +250,8 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
     };
     Html::all([
         Html::from(breadcrumbs(&[("Pipelines", "/pipelines")], &key.name)),
-        top.into(),
-        tag("section")
-            .class("card picture")
-            .with("aria-labelledby", "picture-title")
-            .child(
-                tag("h2")
-                    .id("picture-title")
-                    .class("vh")
-                    .text("Environments"),
-            )
-            .child(parts.html("picture"))
-            .into(),
+        title(key, parts).into(),
+        picture_card(parts).into(),
         parts.html("idle"),
         tag("div")
             .class("decisions")
@@ -283,4 +265,23 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
             .into(),
         section("triggers-title", "Triggers", parts.html("triggers")).into(),
     ])
+}
+
+fn title(key: &ObjectKey, parts: &PageParts) -> Element {
+    let yaml = format!("{}/yaml", address(key));
+    tag("div")
+        .class("title")
+        .child(tag("h1").text(&key.name))
+        .child(parts.html("head"))
+        .child(tag("a").class("button").link(&yaml).text("YAML"))
+        .child(parts.html("actions"))
+}
+
+fn picture_card(parts: &PageParts) -> Element {
+    let title = tag("h2").id("picture-title").class("vh");
+    tag("section")
+        .class("card picture")
+        .with("aria-labelledby", "picture-title")
+        .child(title.text("Environments"))
+        .child(parts.html("picture"))
 }

@@ -12,7 +12,7 @@ use http::{HeaderMap, Method, StatusCode, header};
 use serde::Deserialize;
 
 use super::{
-    ErrorPage, assets,
+    ErrorPage,
     components::{hidden_field, percent_encoded},
     html::{Element, Html, tag},
     layout,
@@ -156,13 +156,8 @@ fn sign_in_form(session: &Session, next: &str, error: Option<&str>) -> Html {
         .child(token)
         .child(hint)
         .child(tag("button").class("main").text("Sign in"));
-    let logo = tag("img")
-        .with("alt", "")
-        .with("width", 40)
-        .with("height", 40)
-        .link(&assets::address("icon.svg"));
     Html::all([
-        Html::from(logo),
+        Html::from(layout::logo(40)),
         tag("h1").text("Sluice").into(),
         error.into(),
         form.into(),

@@ -134,27 +134,11 @@ impl CreateForm<'_> {
     fn environment(&self, nth: usize, environment: &DraftEnvironment) -> Element {
         let legend = format!("Environment {}", nth + 1);
         let name = format!("environment.{nth}.name");
-        let manual = format!("environment.{nth}.manual");
-        let check = tag("label")
-            .class("check")
-            .child(
-                tag("input")
-                    .id(&manual)
-                    .with("name", &manual)
-                    .with("type", "checkbox")
-                    .with("value", "yes")
-                    .set("checked", environment.manual),
-            )
-            .text(" Promotions into it need approval");
         let targets = environment.targets.iter().enumerate();
         let remove = FormButton::RemoveEnvironment(nth);
         group(&legend)
             .child(self.field(&name, "Name", &environment.name, "staging"))
-            .child(match nth {
-                // Nothing is promoted into the first one. What was ticked counts when it is not the first.
-                0 => environment.manual.then(|| hidden_field(&manual, "yes")),
-                _ => Some(check),
-            })
+            .child(approval(nth, environment))
             .children(targets.map(|(number, target)| self.target((nth, number), target)))
             .child(
                 tag("p")
@@ -310,6 +294,23 @@ impl CreateForm<'_> {
         }
         fields
     }
+}
+
+/// Whether promotions into an environment need approval.
+fn approval(nth: usize, environment: &DraftEnvironment) -> Option<Element> {
+    let manual = format!("environment.{nth}.manual");
+    // Nothing is promoted into the first one. What was ticked counts when it is not the first.
+    if nth == 0 {
+        return environment.manual.then(|| hidden_field(&manual, "yes"));
+    }
+    let input = tag("input")
+        .id(&manual)
+        .with("name", &manual)
+        .with("type", "checkbox")
+        .with("value", "yes")
+        .set("checked", environment.manual);
+    let label = tag("label").class("check").child(input);
+    Some(label.text(" Promotions into it need approval"))
 }
 
 fn group(name: &str) -> Element {

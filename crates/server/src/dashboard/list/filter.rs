@@ -99,25 +99,6 @@ impl PipelineFilter {
             let label = tag("label").with("for", name).text(label);
             tag("span").class("field").child(label).child(input)
         };
-        let orders = [
-            ("", "namespace and name"),
-            ("name", "name"),
-            ("state", "attention needed first"),
-            ("newest", "latest change first"),
-        ];
-        let options = orders.map(|(value, name)| {
-            let option = tag("option").with("value", value).text(name);
-            option.set("selected", self.sort == value)
-        });
-        let sort = tag("span")
-            .class("field")
-            .child(tag("label").with("for", "sort").text("Sort by"))
-            .child(
-                tag("select")
-                    .id("sort")
-                    .with("name", "sort")
-                    .children(options),
-            );
         let state = self.state().map(|state| hidden_field("state", state.id()));
         tag("form")
             .class("filter")
@@ -132,8 +113,25 @@ impl PipelineFilter {
                 &self.q,
             ))
             .child(field("namespace", "Namespace", "text", &self.namespace))
-            .child(sort)
+            .child(self.sort_field())
             .child(state)
             .child(tag("button").text("Show"))
+    }
+
+    fn sort_field(&self) -> Element {
+        let orders = [
+            ("", "namespace and name"),
+            ("name", "name"),
+            ("state", "attention needed first"),
+            ("newest", "latest change first"),
+        ];
+        let options = orders.map(|(value, name)| {
+            let option = tag("option").with("value", value).text(name);
+            option.set("selected", self.sort == value)
+        });
+        let select = tag("select").id("sort").with("name", "sort");
+        let label = tag("label").with("for", "sort").text("Sort by");
+        let field = tag("span").class("field").child(label);
+        field.child(select.children(options))
     }
 }

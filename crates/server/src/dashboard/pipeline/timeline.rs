@@ -65,29 +65,14 @@ impl Window {
 
 impl PipelineView<'_> {
     pub(super) fn timeline(&self) -> Element {
-        let names = self
-            .pipeline
-            .spec
-            .environments
-            .iter()
-            .map(|it| it.name.as_str());
-        let lanes: Vec<(&str, Vec<Deployment>)> = names
-            .map(|name| {
-                let status = view::status_of(&self.pipeline, name);
-                (name, planner::deployments(name, status, &self.promotions))
-            })
-            .collect();
+        let lanes = self.lanes();
         let element = tag("section")
             .id("timeline")
             .class("card")
             .with("aria-labelledby", "timeline-title");
-        let first = lanes
-            .iter()
-            .flat_map(|(_, lane)| lane)
-            .map(|it| it.from)
-            .min();
+        let all = lanes.iter().flat_map(|(_, lane)| lane);
         let title = tag("h2").id("timeline-title");
-        let Some(first) = first else {
+        let Some(first) = all.map(|it| it.from).min() else {
             let text = "Nothing has been deployed yet. Lanes appear with the first release.";
             let text = tag("p").class("dim").text(text);
             return element.child(title.text("Timeline")).child(text);
@@ -102,13 +87,23 @@ impl PipelineView<'_> {
         let model = self.pipeline.status.clone().unwrap_or_default();
         let figures =
             planner::delivery_figures(&self.pipeline, &model, &self.promotions, self.drawn_at);
+        let last = lanes.last().map_or("", |(name, _)| name);
         element
             .child(title.text(format_args!("Timeline, last {}", window.name)))
             .child(tag("ol").class("lanes").children(rows).child(axis(&window)))
-            .child(figure_list(
-                &figures,
-                lanes.last().map_or("", |(name, _)| name),
-            ))
+            .child(figure_list(&figures, last))
+    }
+
+    /// The deployments of each environment.
+    fn lanes(&self) -> Vec<(&str, Vec<Deployment>)> {
+        let environments = self.pipeline.spec.environments.iter();
+        environments
+            .map(|environment| {
+                let name = environment.name.as_str();
+                let status = view::status_of(&self.pipeline, name);
+                (name, planner::deployments(name, status, &self.promotions))
+            })
+            .collect()
     }
 }
 

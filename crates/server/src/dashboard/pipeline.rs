@@ -134,6 +134,11 @@ impl PipelineView<'_> {
             let text = format!("{}: {}", ready.reason, ready.message);
             tag("p").class("notice bad").text(text)
         });
+        let preflight = status.into_iter().flat_map(|it| &it.preflight);
+        let preflight = preflight.map(|(environment, problem)| {
+            let text = format!("{environment}: {} [{}]", problem.message, problem.reason);
+            tag("p").class("notice warn").text(text)
+        });
         let warnings = self.plan.warnings.iter();
         let warnings = warnings.map(|text| tag("p").class("notice bad").text(text));
         tag("div")
@@ -143,6 +148,7 @@ impl PipelineView<'_> {
             .child(app)
             .child(badge(view::pipeline_state(&self.pipeline)))
             .child(not_ready)
+            .children(preflight)
             .children(warnings)
     }
 

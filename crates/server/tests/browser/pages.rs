@@ -91,6 +91,9 @@ fn gallery(world: &World) {
         });
         world.create(&object);
     }
+    world.set_status("basket", &json!({"preflight": {"prod": {
+        "reason": "SecretMissing", "message": "the Secret forge does not exist; create it",
+    }}}));
     let mut suspended = pipeline("search");
     suspended["spec"]["suspend"] = json!(true);
     world.create(&suspended);
@@ -114,6 +117,7 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
     browser.shows("6 pipelines");
     check(&mut browser, "pipelines");
     for (page, text) in [
+        ("basket", "prod: the Secret forge does not exist; create it"),
         ("basket", "1 of 1 targets ready"),
         ("fleet", "56 of 61 targets ready"),
     ] {

@@ -72,6 +72,7 @@ pub fn deployments(
     let promoted = promoted.filter(|it| it.spec.environment == environment);
     let mut found: Vec<_> = promoted.filter_map(of_promotion).collect();
     if let Some(status) = status {
+        replace_by_ran(status, &mut found);
         found.extend(running(status, &found));
         found.extend(failures(status, &found));
     }
@@ -79,6 +80,9 @@ pub fn deployments(
     let starts: Vec<_> = found.iter().map(|it| it.from).collect();
     let next = starts.into_iter().skip(1).map(Some).chain([None]);
     for (deployment, next) in found.iter_mut().zip(next) {
+        if deployment.until.is_some() {
+            continue;
+        }
         let is_here = deployment.kind != DeploymentKind::Failed || is_failing(status, deployment);
         deployment.until = match is_here {
             true => next,
@@ -107,7 +111,30 @@ fn of_promotion(promotion: &Promotion) -> Option<Deployment> {
     })
 }
 
-/// What runs now, unless a promotion brought it.
+/// What the environment remembers is more exact than when promotions ended, and knows of deployments without
+/// a promotion.
+fn replace_by_ran(status: &EnvironmentStatus, found: &mut Vec<Deployment>) {
+    for ran in &status.ran {
+        let Some(from) = ran.all_ready_at.as_ref().or(ran.first_ready_at.as_ref()) else {
+            continue;
+        };
+        let is_same = |it: &Deployment| {
+            it.kind != DeploymentKind::Failed && identity(&it.revision) == ran.revision
+        };
+        let known = found.iter().find(|it| is_same(it));
+        let kind = known.map_or(DeploymentKind::Release, |it| it.kind);
+        found.retain(|it| !is_same(it));
+        found.push(Deployment {
+            revision: ran.shown_revision(),
+            kind,
+            from: from.0,
+            until: ran.left_at.as_ref().map(|at| at.0),
+            promotion: ran.promotion.clone(),
+        });
+    }
+}
+
+/// What runs now, unless something above tells of it.
 fn running(status: &EnvironmentStatus, found: &[Deployment]) -> Option<Deployment> {
     let ready = status.targets.iter().filter(|target| target.ready);
     let newest = ready.max_by_key(|target| target.ready_since.as_ref().map(|at| at.0))?;
@@ -224,7 +251,11 @@ fn median(all: impl IntoIterator<Item = Duration>) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
-    use api::{Time, pipeline::Environment, promotion::PromotionStatus};
+    use api::{
+        Time,
+        pipeline::{Environment, RanRevision},
+        promotion::PromotionStatus,
+    };
 
     use super::*;
 
@@ -297,6 +328,33 @@ mod tests {
                 "prod 3.0 gone 40",
             ],
             "1.0 10-30, 2.0 30-now",
+        );
+    }
+
+    #[test]
+    fn what_the_environment_remembers_counts() {
+        let ran = |revision: &str, from: i64, until: Option<i64>| RanRevision {
+            revision: revision.to_owned(),
+            all_ready_at: Some(Time(at(from))),
+            left_at: until.map(|until| Time(at(until))),
+            ..RanRevision::default()
+        };
+        let status = EnvironmentStatus {
+            ran: vec![
+                ran("3.0", 50, None),
+                ran("2.0", 20, Some(45)),
+                RanRevision::from("1.0"),
+            ],
+            ..EnvironmentStatus::default()
+        };
+        let lane = deployments("prod", Some(&status), &promotions(&["prod 3.0 ok 55"]));
+        let shown: Vec<_> = lane
+            .iter()
+            .map(|it| (it.revision.as_str(), it.from, it.until))
+            .collect();
+        assert_eq!(
+            shown,
+            [("2.0", at(20), Some(at(45))), ("3.0", at(50), None)]
         );
     }
 

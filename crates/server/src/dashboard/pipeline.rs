@@ -15,7 +15,7 @@ use std::{cmp::Reverse, sync::Arc};
 use api::{Pipeline, Promotion, conditions, pipeline::Environment};
 use http::StatusCode;
 use kube::ResourceExt;
-use planner::{Hold, Plan};
+use planner::{EnvironmentForecast, Hold, Plan};
 use runtime::ObjectKey;
 
 use super::{
@@ -43,6 +43,7 @@ struct PipelineView<'a> {
     /// Newest first.
     promotions: Vec<Promotion>,
     plan: Plan,
+    forecast: Vec<EnvironmentForecast>,
     triggers: Vec<ShownTrigger>,
     allowed: AllowedActions,
     csrf: &'a str,
@@ -59,6 +60,7 @@ pub(super) async fn parts(
     let promotions = promotions(app_state, key);
     let model = pipeline.status.clone().unwrap_or_default();
     let plan = planner::plan(&pipeline, &model, &promotions, app_state.clock.now());
+    let forecast = planner::forecast(&pipeline, &model, &promotions, app_state.clock.now());
     let allowed = AllowedActions::find(&viewer.caller, key, &pipeline).await?;
     let triggers = visible_triggers(app_state, &viewer.caller, &pipeline).await?;
     let view = PipelineView {
@@ -66,6 +68,7 @@ pub(super) async fn parts(
         pipeline,
         promotions,
         plan,
+        forecast,
         triggers,
         allowed,
         csrf: &viewer.session.csrf,
@@ -192,7 +195,8 @@ impl PipelineView<'_> {
             .child(hold.map(waiting_for));
         let gates = self.gate_list(environment, index).map(|list| {
             let title = tag("h2").text(format_args!("Gates into {name}"));
-            tag("div").class("card").child(title).child(list)
+            let card = tag("div").class("card").child(title).child(list);
+            card.child(self.forecast_of(name))
         });
         tag("section")
             .id(id)
@@ -200,6 +204,18 @@ impl PipelineView<'_> {
             .with("aria-labelledby", &heading)
             .child(left)
             .child(gates)
+    }
+
+    /// When the environment gets its next revision, and what time alone does not bring.
+    fn forecast_of(&self, environment: &str) -> Option<Element> {
+        let mut all = self.forecast.iter();
+        let forecast = all.find(|it| it.environment == environment)?;
+        let is_known = !forecast.waits.is_empty() || !forecast.needs.is_empty();
+        let text = tag("p")
+            .class("forecast")
+            .child(tag("strong").text("Forecast "))
+            .text(forecast.text());
+        is_known.then_some(text)
     }
 
     fn is_awaiting_approval(&self, promotion: &Promotion) -> bool {

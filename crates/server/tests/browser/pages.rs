@@ -91,9 +91,12 @@ fn gallery(world: &World) {
         });
         world.create(&object);
     }
-    world.set_status("basket", &json!({"preflight": {"prod": {
-        "reason": "SecretMissing", "message": "the Secret forge does not exist; create it",
-    }}}));
+    world.set_status(
+        "basket",
+        &json!({"preflight": {"prod": {
+            "reason": "SecretMissing", "message": "the Secret forge does not exist; create it",
+        }}}),
+    );
     let mut suspended = pipeline("search");
     suspended["spec"]["suspend"] = json!(true);
     world.create(&suspended);

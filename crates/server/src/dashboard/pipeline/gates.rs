@@ -1,26 +1,16 @@
-//! The gates into an environment: as signs in the picture, and as a list with each verdict.
+//! The gates into an environment: as signs in the picture, and as a list with each answer.
+//!
+//! Which gates there are and what they answer comes from `planner`.
 
-use api::pipeline::Environment;
-use planner::{Hold, HoldReason};
+use api::pipeline::{Environment, PromotionSettings};
+use planner::{GateAnswer, GateVerdict};
 
 use super::PipelineView;
 use crate::dashboard::{
-    components::{screen_reader_text, timestamp},
+    components::{counted, screen_reader_text, timestamp},
     html::{Element, tag},
     icons,
 };
-
-/// The order in which gates are asked.
-const ORDER: [&str; 8] = [
-    "valid",
-    "suspended",
-    "targets",
-    "turn",
-    "readiness",
-    "soak",
-    "order",
-    "approvals",
-];
 
 /// What is known about a gate.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -28,15 +18,28 @@ pub(super) enum GateMark {
     Passed,
     Waits,
     Failed,
-    /// A gate before it is closed.
-    Later,
+    /// The revision is not known yet.
+    NotAsked,
     /// Nothing is on its way.
     Idle,
 }
 
 impl GateMark {
+    fn of(verdict: &GateVerdict) -> Self {
+        match verdict {
+            GateVerdict::Pass | GateVerdict::PassByRequest(_) => Self::Passed,
+            GateVerdict::NotAsked => Self::NotAsked,
+            GateVerdict::Wait(_) => Self::Waits,
+            GateVerdict::Fail(_) => Self::Failed,
+        }
+    }
+
     pub(super) fn is_open(self) -> bool {
         matches!(self, Self::Passed | Self::Idle)
+    }
+
+    fn is_closed(self) -> bool {
+        matches!(self, Self::Waits | Self::Failed)
     }
 
     pub(super) fn class(self) -> &'static str {
@@ -44,7 +47,7 @@ impl GateMark {
             Self::Passed => "passed",
             Self::Waits => "waits",
             Self::Failed => "closed",
-            Self::Later => "later",
+            Self::NotAsked => "later",
             Self::Idle => "idle",
         }
     }
@@ -54,7 +57,7 @@ impl GateMark {
             Self::Passed => "passed",
             Self::Waits => "waits",
             Self::Failed => "failed",
-            Self::Later => "not asked yet",
+            Self::NotAsked => "not asked yet",
             Self::Idle => "nothing to do",
         }
     }
@@ -65,102 +68,174 @@ pub(super) struct GateNode {
     pub(super) gate: &'static str,
     pub(super) mark: GateMark,
     pub(super) label: String,
-    pub(super) sentence: String,
+    /// What the gate says, if it is more than the label.
+    pub(super) sentence: Option<String>,
     pub(super) opens_at: Option<planner::Timestamp>,
+    /// Whether it is drawn: it is part of the settings, or it is closed.
+    is_drawn: bool,
+}
+
+/// What is needed to name the gates of an environment.
+struct GateLabels<'a> {
+    settings: &'a PromotionSettings,
+    source: Option<&'a str>,
+    /// How many approvals were given, and how many are needed.
+    approvals: (usize, usize),
 }
 
 impl PipelineView<'_> {
     /// The gates that are drawn before an environment; none before the first, which is changed outside
     /// of Sluice.
-    pub(super) fn gate_nodes(&self, environment: &Environment, index: usize) -> Vec<GateNode> {
+    pub(super) fn drawn_gates(&self, environment: &Environment, index: usize) -> Vec<GateNode> {
+        let mut gates = self.gates(environment, index);
+        gates.retain(|gate| gate.is_drawn);
+        gates
+    }
+
+    fn gates(&self, environment: &Environment, index: usize) -> Vec<GateNode> {
         if index == 0 && self.pipeline.spec.source.is_none() {
             return Vec::new();
         }
-        let Some(settings) = self.pipeline.spec.promotion_into(&environment.name) else {
+        let name = environment.name.as_str();
+        let Some(settings) = self.pipeline.spec.promotion_into(name) else {
             return Vec::new();
         };
-        let hold = self.plan.environments.get(&environment.name);
-        let hold = hold.and_then(|it| it.hold.as_ref());
-        let closed = hold.map(|hold| hold.reason.gate());
-        let is_drawn = |gate: &str| match gate {
-            "readiness" => true,
-            "soak" => settings.soak.is_some() || closed == Some(gate),
-            "approvals" => settings.needs_approval() || closed == Some(gate),
-            _ => closed == Some(gate),
+        let promotion = self.current_promotion(name);
+        let given = promotion.map_or(0, |it| it.spec.given_approvals().count());
+        let policy = settings.approval_policy.as_ref();
+        let needed = policy.map_or(1, |it| usize::try_from(it.count).unwrap_or(1));
+        let labels = GateLabels {
+            settings,
+            source: self.source_of(environment).map(|it| it.name.as_str()),
+            approvals: (given, needed),
         };
-        let drawn = ORDER.into_iter().filter(|gate| is_drawn(gate));
-        drawn
-            .map(|gate| self.gate_node(environment, gate, hold))
-            .collect()
-    }
-
-    fn gate_node(
-        &self,
-        environment: &Environment,
-        gate: &'static str,
-        hold: Option<&Hold>,
-    ) -> GateNode {
-        let place = |name: &str| ORDER.iter().position(|it| *it == name);
-        let is_coming = self.current_promotion(&environment.name).is_some();
-        let closed = hold.map(|hold| hold.reason.gate());
-        let is_failed = hold.is_some_and(|hold| hold.reason == HoldReason::PromotionFailed);
-        let mark = match closed {
-            Some(closed) if closed == gate && is_failed => GateMark::Failed,
-            Some(closed) if closed == gate => GateMark::Waits,
-            Some(closed) if place(gate) < place(closed) => GateMark::Passed,
-            Some(_) => GateMark::Later,
-            None if is_coming => GateMark::Passed,
-            None => GateMark::Idle,
-        };
-        let hold = hold.filter(|hold| hold.reason.gate() == gate);
-        GateNode {
-            gate,
-            mark,
-            label: label(gate).to_owned(),
-            sentence: hold.map_or(label(gate).to_owned(), Hold::message),
-            opens_at: hold.and_then(|hold| hold.opens_at),
+        let answers = self.plan.environments.get(name);
+        let answers = answers.map(|it| it.gates.as_slice()).unwrap_or_default();
+        match (answers.is_empty(), promotion.is_some()) {
+            (true, true) => labels.settled(GateMark::Passed),
+            (true, false) => labels.settled(GateMark::Idle),
+            (false, _) => answers.iter().map(|it| labels.node(it)).collect(),
         }
     }
 
-    /// The gates into an environment with each verdict.
+    /// The gates into an environment with each answer.
     pub(super) fn gate_list(&self, environment: &Environment, index: usize) -> Option<Element> {
-        let nodes = self.gate_nodes(environment, index);
-        if nodes.is_empty() {
+        let gates = self.gates(environment, index);
+        if gates.is_empty() {
             return None;
         }
-        let lines = nodes.iter().map(|node| {
-            let opens_at = node.opens_at.map(|at| {
-                let at = timestamp(&api::Time(at));
-                tag("small").text("opens ").child(at)
-            });
-            let sentence = (node.sentence != node.label).then(|| tag("small").text(&node.sentence));
-            tag("li")
-                .class(format_args!("gate {}", node.mark.class()))
-                .child(tag("span").class("sign").child(icons::gate(node.gate)))
-                .child(
-                    tag("span")
-                        .class("what")
-                        .text(&node.label)
-                        .child(sentence)
-                        .child(opens_at),
-                )
-                .child(screen_reader_text(": "))
-                .child(tag("span").class("verdict").text(node.mark.word()))
+        let (drawn, others): (Vec<_>, Vec<_>) = gates.iter().partition(|gate| gate.is_drawn);
+        let others = (!others.is_empty()).then(|| {
+            let text = format!("{} passed", counted(others.len(), "other gate"));
+            let list = tag("ol")
+                .class("gates")
+                .children(others.into_iter().map(line));
+            tag("details")
+                .id(format_args!("gates-{index}"))
+                .class("more")
+                .child(tag("summary").text(text))
+                .child(list)
         });
-        Some(tag("ol").class("gates").children(lines))
+        let list = tag("ol")
+            .class("gates")
+            .children(drawn.into_iter().map(line));
+        Some(tag("div").child(list).child(others))
     }
 }
 
-/// What a gate asks for, in few words.
-fn label(gate: &str) -> &'static str {
-    match gate {
-        "valid" => "valid pipeline",
-        "suspended" => "not suspended",
-        "targets" => "targets known",
-        "turn" => "its turn",
-        "readiness" => "source ready",
-        "soak" => "soak time",
-        "order" => "newer and good",
-        _ => "approval",
+impl GateLabels<'_> {
+    /// The gates of the settings, all with the same mark.
+    fn settled(&self, mark: GateMark) -> Vec<GateNode> {
+        let gates = ["readiness", "soak", "approvals"].into_iter();
+        let gates = gates.filter(|gate| self.is_set(gate));
+        let node = |gate| GateNode {
+            gate,
+            mark,
+            label: self.label(gate),
+            sentence: None,
+            opens_at: None,
+            is_drawn: true,
+        };
+        gates.map(node).collect()
     }
+
+    fn node(&self, answer: &GateAnswer) -> GateNode {
+        let mark = GateMark::of(&answer.verdict);
+        let (sentence, opens_at) = match &answer.verdict {
+            GateVerdict::PassByRequest(text) => (Some(text.clone()), None),
+            GateVerdict::Wait(hold) | GateVerdict::Fail(hold) => {
+                (Some(hold.message()), hold.opens_at)
+            }
+            GateVerdict::Pass | GateVerdict::NotAsked => (None, None),
+        };
+        GateNode {
+            gate: answer.gate,
+            mark,
+            label: self.label(answer.gate),
+            sentence,
+            opens_at,
+            is_drawn: self.is_set(answer.gate) || mark.is_closed(),
+        }
+    }
+
+    /// Whether the settings ask for a gate beyond what every promotion has.
+    fn is_set(&self, gate: &str) -> bool {
+        match gate {
+            "readiness" => true,
+            "soak" => self.settings.soak.is_some(),
+            "approvals" => self.settings.needs_approval(),
+            _ => false,
+        }
+    }
+
+    /// What a gate asks for, in few words.
+    fn label(&self, gate: &str) -> String {
+        let text = match gate {
+            "valid" => "pipeline is valid",
+            "suspended" => "not suspended",
+            "targets" => "targets are known",
+            "turn" => "its turn",
+            "readiness" => match self.source {
+                Some(source) => return format!("{source} ready"),
+                None => "source ready",
+            },
+            "soak" => match &self.settings.soak {
+                Some(soak) => return format!("soak {soak}"),
+                None => "soak time",
+            },
+            "order" => "newer and not rejected",
+            "freeze" => "no freeze",
+            "approvals" => match self.approvals {
+                (_, 1) => "approval",
+                (given, needed) => return format!("{given} of {needed} approvals"),
+            },
+            other => other,
+        };
+        text.to_owned()
+    }
+}
+
+impl GateNode {
+    pub(super) fn drawing(&self) -> Element {
+        match self.mark {
+            GateMark::Failed => icons::failed(),
+            GateMark::Waits => icons::waiting_gate(self.gate),
+            _ => icons::gate(self.gate),
+        }
+    }
+}
+
+fn line(gate: &GateNode) -> Element {
+    let opens_at = gate.opens_at.map(|at| {
+        let at = timestamp(&api::Time(at));
+        tag("small").text("opens ").child(at)
+    });
+    let sentence = gate.sentence.as_ref().map(|it| tag("small").text(it));
+    let what = tag("span").class("what").text(&gate.label);
+    tag("li")
+        .class(format_args!("gate {}", gate.mark.class()))
+        .child(tag("span").class("sign").child(gate.drawing()))
+        .child(what.child(sentence).child(opens_at))
+        .child(screen_reader_text(": "))
+        .child(tag("span").class("verdict").text(gate.mark.word()))
 }

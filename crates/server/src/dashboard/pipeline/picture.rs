@@ -12,15 +12,11 @@ use api::{
     promotion::Phase,
 };
 
-use super::{
-    PipelineView,
-    gates::{GateMark, GateNode},
-};
+use super::{PipelineView, gates::GateNode};
 use crate::{
     dashboard::{
         components::{badge, counted, screen_reader_text, timestamp},
         html::{Element, Html, tag},
-        icons,
         objects::objects_address,
         version::{chip, colour, headline, shortened},
     },
@@ -38,7 +34,7 @@ impl PipelineView<'_> {
     }
 
     fn stage(&self, environment: &Environment, index: usize) -> Element {
-        let nodes = self.gate_nodes(environment, index);
+        let nodes = self.drawn_gates(environment, index);
         let connector = (!nodes.is_empty()).then(|| self.connector(environment, &nodes));
         tag("li")
             .class("stage")
@@ -87,15 +83,12 @@ impl PipelineView<'_> {
         if let Some(promotion) = self.current_promotion(&environment.name) {
             return Some(promotion.spec.shown_revision());
         }
-        let hold = self.plan.environments.get(&environment.name)?.hold.as_ref();
-        let waits = hold.filter(|hold| hold.reason.gate() == "soak" || hold.opens_at.is_some());
-        let source = self.source_of(environment)?;
-        let status = view::status_of(&self.pipeline, &source.name)?;
-        waits.and(status.targets.first()?.shown_revision())
+        let plan = self.plan.environments.get(&environment.name)?;
+        plan.next.clone()
     }
 
     /// The environment before this one.
-    fn source_of(&self, environment: &Environment) -> Option<&Environment> {
+    pub(super) fn source_of(&self, environment: &Environment) -> Option<&Environment> {
         let all = &self.pipeline.spec.environments;
         let index = all.iter().position(|it| it.name == environment.name)?;
         all.get(index.checked_sub(1)?)
@@ -150,19 +143,14 @@ impl PipelineView<'_> {
 
 /// A gate between two environments.
 fn node(node: &GateNode) -> Element {
-    let drawing = match node.mark {
-        GateMark::Failed => icons::failed(),
-        GateMark::Waits => icons::waiting_gate(node.gate),
-        _ => icons::gate(node.gate),
-    };
     let label = tag("span").class("label").text(&node.label);
     let until = node
         .opens_at
         .map(|at| timestamp(&Time(at)).with("data-left", ""));
     tag("li")
         .class(format_args!("gate {}", node.mark.class()))
-        .with("title", &node.sentence)
-        .child(tag("span").class("sign").child(drawing))
+        .with("title", node.sentence.as_ref().unwrap_or(&node.label))
+        .child(tag("span").class("sign").child(node.drawing()))
         .child(label.child(until))
         .child(screen_reader_text(node.mark.word()))
 }

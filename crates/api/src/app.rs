@@ -99,11 +99,18 @@ pub fn read_as(kind: AppType, app: &DynamicObject, image: Option<&str>) -> AppRe
     reading
 }
 
-/// The source of which an app of this kind applies the revisions.
+/// The source of which an app of this kind applies the revisions. A HelmRelease names it only where its
+/// chart is an OCI artifact.
 pub fn source_of(kind: AppType, app: &DynamicObject) -> Option<flux::ObjectReference> {
     let fields: &Value = &app.data;
-    (kind == AppType::Kustomization)
-        .then(|| read_fields::<flux::Kustomization>(fields).spec.source_ref)
+    match kind {
+        AppType::Kustomization => Some(read_fields::<flux::Kustomization>(fields).spec.source_ref),
+        AppType::HelmRelease => {
+            let chart = read_fields::<flux::HelmRelease>(fields).spec.chart_ref?;
+            Some(chart).filter(|chart| chart.kind.as_deref() == Some("OCIRepository"))
+        }
+        AppType::Workload(_) | AppType::Other => None,
+    }
 }
 
 fn kind_of(app: &DynamicObject) -> AppType {

@@ -3,7 +3,7 @@
 use kube::core::DynamicObject;
 use serde_json::{Value, json};
 
-use super::{AppReading, AppType, read, read_as, read_tracking};
+use super::{AppReading, AppType, read, read_as, read_tracking, source_of};
 
 /// A reading in one line: what runs, then everything else worth a word.
 fn line(reading: &AppReading) -> String {
@@ -699,4 +699,26 @@ fn the_kind_can_come_from_outside() {
     assert_eq!(line(&read_as(kind, &app, None)), "v2 ready");
     assert_eq!(AppType::of("example.com/v1", "HelmRelease"), AppType::Other);
     assert_eq!(AppType::of("v1", "Pod"), AppType::Other);
+}
+
+#[test]
+fn a_chart_follows_the_artifact_that_it_comes_from() {
+    let source = |spec: Value| {
+        let release: DynamicObject = serde_json::from_value(json!({
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+            "metadata": {"name": "app"}, "spec": spec,
+        }))
+        .unwrap();
+        source_of(AppType::HelmRelease, &release).and_then(|source| source.name)
+    };
+    let artifact = json!({"chartRef": {"kind": "OCIRepository", "name": "charts"}});
+    assert_eq!(source(artifact).as_deref(), Some("charts"));
+    assert_eq!(
+        source(json!({"chartRef": {"kind": "HelmChart", "name": "x"}})),
+        None
+    );
+    assert_eq!(
+        source(json!({"chart": {"spec": {"version": "1.0.0"}}})),
+        None
+    );
 }

@@ -123,7 +123,7 @@ impl<'a> Walkthrough<'a> {
             };
             let line = describe(environment);
             if self.printed.get(name) != Some(&line) {
-                self.print_line(name, &line);
+                self.print_line(name, &planner::shortened(&line));
                 self.printed.insert(name.to_owned(), line);
             }
         }

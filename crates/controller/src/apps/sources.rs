@@ -137,11 +137,11 @@ impl SourceCache {
         &self,
         app_namespace: AppNamespace<'_>,
         app: &AppRecord,
-        own: &str,
+        own: Option<&str>,
     ) -> Option<Origin> {
-        let (namespace, name) = match (&app.applier, &app.source) {
+        let (namespace, name) = match (&app.applier, own) {
             (Some((namespace, name)), _) => (namespace.as_str(), name.as_str()),
-            (None, Some(_)) => (app_namespace.namespace, own),
+            (None, Some(own)) => (app_namespace.namespace, own),
             (None, None) => return None,
         };
         let kind = AppKind::new(KUSTOMIZE_GROUP, "Kustomization");

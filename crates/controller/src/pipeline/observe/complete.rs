@@ -258,7 +258,8 @@ async fn with_source(
             app.reading.version = Some(version);
         }
     }
-    app.origin = reconciler.sources.origin(leaf, &record, &app.name).await;
+    let own = (app.kind == "Kustomization").then_some(app.name.as_str());
+    app.origin = reconciler.sources.origin(leaf, &record, own).await;
 }
 
 /// The revision is that of one image, as `track` asks. Where the app's workloads do not run one and

@@ -56,8 +56,8 @@ use crate::{
         "message": "a promotion cannot be edited"
     },
     {
-        "rule": "!has(oldSelf.approval) || has(self.approval) && self.approval == oldSelf.approval",
-        "message": "an approval is given once and cannot be changed or taken back"
+        "rule": "has(self.approval) == has(oldSelf.approval) && (!has(self.approval) || self.approval == oldSelf.approval)",
+        "message": "approvals are given in spec.approvals"
     },
     {
         "rule": "!has(oldSelf.approvals) || has(self.approvals) && oldSelf.approvals.all(old, self.approvals.exists(new, new.by == old.by))",

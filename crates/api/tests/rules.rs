@@ -91,22 +91,48 @@ fn a_promotion_is_frozen() {
 }
 
 #[test]
-fn an_approval_is_given_once() {
+fn approvals_are_given_and_replaced_and_not_taken_back() {
+    let by = |names: &[&str]| {
+        let all: Vec<_> = names.iter().map(|by| json!({ "by": by })).collect();
+        json!({ "approvals": all })
+    };
+    let kept = "an approval cannot be taken back; reject the promotion instead";
+    check_promotion(json!({}), by(&["ann"]), "");
+    check_promotion(by(&["ann"]), by(&["bob", "ann"]), "");
+    let again = json!({ "approvals": [{ "by": "ann", "note": "again" }] });
+    check_promotion(by(&["ann"]), again, "");
+    check_promotion(by(&["ann", "bob"]), by(&["bob"]), kept);
+    check_promotion(by(&["ann"]), json!({ "approvals": null }), kept);
+    let policy = json!({ "approvalPolicy": { "count": 2 } });
+    let frozen = "a promotion cannot be edited";
+    check_promotion(
+        policy.clone(),
+        json!({ "approvalPolicy": { "count": 1 } }),
+        frozen,
+    );
+    check_promotion(policy, json!({ "approvalPolicy": null }), frozen);
+}
+
+/// Where earlier versions stored the approval, nothing new is written.
+#[test]
+fn the_approval_of_an_earlier_version_stays() {
     let approval = json!({ "approval": { "by": "ann" } });
-    let once = "an approval is given once and cannot be changed or taken back";
-    check_promotion(json!({}), approval.clone(), "");
+    let elsewhere = "approvals are given in spec.approvals";
+    check_promotion(json!({}), approval.clone(), elsewhere);
     check_promotion(approval.clone(), json!({}), "");
-    check_promotion(
-        approval.clone(),
-        json!({ "approval": { "by": "bob" } }),
-        once,
-    );
-    check_promotion(
-        approval.clone(),
-        json!({ "approval": { "note": "later" } }),
-        once,
-    );
-    check_promotion(approval, json!({ "approval": null }), once);
+    let other = json!({ "approval": { "by": "bob" } });
+    check_promotion(approval.clone(), other, elsewhere);
+    check_promotion(approval, json!({ "approval": null }), elsewhere);
+}
+
+#[test]
+fn a_promotion_is_rejected_once() {
+    let rejection = json!({ "rejection": { "by": "ann" } });
+    let once = "a promotion is rejected once, and that cannot be changed or taken back";
+    check_promotion(json!({}), rejection.clone(), "");
+    let other = json!({ "rejection": { "by": "bob" } });
+    check_promotion(rejection.clone(), other, once);
+    check_promotion(rejection, json!({ "rejection": null }), once);
 }
 
 #[test]

@@ -4,6 +4,7 @@
 //! Control characters in text from clusters are removed. Decisions are made by the planner.
 
 mod approve;
+mod cancel;
 mod check;
 mod checkout;
 mod cluster;
@@ -25,6 +26,7 @@ mod output;
 mod plan;
 mod promote;
 mod reconcile;
+mod reject;
 mod scaffold;
 mod status;
 mod suspend;
@@ -39,6 +41,7 @@ mod yaml;
 
 use std::{fmt, io::Write, process::ExitCode};
 
+use api::pipeline::RequestKind;
 use clap::Subcommand;
 
 pub(crate) use cluster::ClusterFlags;
@@ -67,6 +70,14 @@ pub(crate) enum ClientCommand {
     /// Approve the revision that waits for approval in an environment
     #[command(after_help = EXIT_CODES)]
     Approve(approve::Arguments),
+    /// Reject what is on its way into an environment, and close its pull request
+    Reject(reject::Arguments),
+    /// Take back the waiting request, or the promotion that is not merged yet
+    #[command(after_help = EXIT_CODES)]
+    Cancel(cancel::Arguments),
+    /// Start the promotion that failed again
+    #[command(after_help = EXIT_CODES)]
+    Retry(cancel::Arguments),
     /// Request the promotion of a revision into an environment
     #[command(after_help = EXIT_CODES)]
     Promote(promote::Promote),
@@ -133,6 +144,9 @@ pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::
         ClientCommand::Uninstall(arguments) => uninstall::run(&arguments, out).await,
         ClientCommand::Complete(arguments) => completion::complete(&arguments, out).await,
         ClientCommand::Approve(arguments) => approve::run(&arguments, out).await,
+        ClientCommand::Reject(arguments) => reject::run(&arguments, out).await,
+        ClientCommand::Cancel(arguments) => cancel::run(&arguments, RequestKind::Cancel, out).await,
+        ClientCommand::Retry(arguments) => cancel::run(&arguments, RequestKind::Retry, out).await,
         ClientCommand::Promote(arguments) => promote::promote(&arguments, out).await,
         ClientCommand::Rollback(arguments) => promote::rollback(&arguments, out).await,
         ClientCommand::Suspend(arguments) => suspend::run(&arguments, true, out).await,

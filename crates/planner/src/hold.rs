@@ -79,7 +79,7 @@ hold_reasons! {
     OlderThanRunning of order,
     /// The revision ran in the site before and was replaced.
     AlreadyRan of order,
-    /// The revision was rolled back, or its pull request was closed.
+    /// The revision was rolled back, rejected or cancelled, or its pull request was closed.
     Rejected of order,
     /// An earlier promotion of the revision failed.
     PromotionFailed of order,

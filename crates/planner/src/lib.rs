@@ -69,7 +69,11 @@ pub use evidence::is_reported;
 pub use explain::{explain, explain_environment, promotion_lines};
 pub use fold::{fold, needs_images};
 pub use forecast::{EnvironmentForecast, MissingCondition, TimedWait, forecast};
-pub use gate::{GateAnswer, GateVerdict, gate_names};
+pub use gate::{
+    GateAnswer, GateVerdict,
+    approvals::{ApprovalState, NotCounted, approval_state},
+    gate_names,
+};
 pub use hold::{Hold, HoldReason};
 pub use lint::{LintFinding, lint, secrets_of, strategies_in_use};
 pub use observation::{
@@ -78,12 +82,16 @@ pub use observation::{
 };
 pub use overview::{running_revisions, runs_text, shortened, state_text, summarised};
 pub use plan::{
-    EnvironmentPlan, Plan, Step, apply, plan, successor, superseded_by, surplus, version_for,
+    EnvironmentPlan, Plan, Step, apply, cancellation, plan, successor, superseded_by, surplus,
+    version_for,
 };
 pub use release::{failed_release, failed_revision, failure_message, release};
-pub use requests::{ConflictingRequest, approvable, previous_revision, request_annotation};
+pub use requests::{
+    ConflictingRequest, approvable, previous_revision, rejectable, request_annotation,
+};
 pub use rights::{
-    WritingUser, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
+    WritingUser, approving_group, refuse_change, refuse_pipeline, refuse_pipeline_deletion,
+    refuse_promotion,
 };
 pub use site::{
     RELEASE_REPORT, cluster_key, environment_report_key, marker, site_of, sites, target_name,

@@ -1,5 +1,7 @@
 //! Finds mistakes in the spec of a pipeline before it runs.
 
+mod approval_policy;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::pipeline::{Environment, PipelineSpec, PromotionSettings, Strategy, Target};
@@ -122,6 +124,7 @@ fn settings_of(
             format!("{name}: the pull request names no baseBranch"),
         );
     }
+    found.extend(approval_policy::mistakes(name, settings));
     let about = |(is_error, text)| LintFinding {
         is_error,
         text,

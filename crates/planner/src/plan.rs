@@ -6,6 +6,7 @@
 //! empty the next time.
 
 mod artifact;
+mod cancel;
 mod candidate;
 mod environment;
 mod gates;
@@ -14,6 +15,7 @@ mod input;
 mod report;
 mod request;
 mod restart;
+mod retry;
 mod site;
 mod start;
 
@@ -33,6 +35,7 @@ use crate::{
 };
 use input::PlanInput;
 
+pub use cancel::cancellation;
 pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, default_when, source_of};
 pub use history::surplus;
 pub(crate) use input::unmatched_selector;

@@ -2,7 +2,9 @@
 
 use api::{
     Promotion,
+    pipeline::RequestKind,
     promotion::{Phase, PromotionSpec},
+    revision::identity,
 };
 
 use crate::time::Timestamp;
@@ -54,4 +56,21 @@ pub(crate) fn shown_by(promotions: &[&Promotion], revision: &str) -> String {
     let mut specs = promotions.iter().map(|promotion| &promotion.spec);
     let brought = specs.find(|spec| spec.revision == revision);
     brought.map_or_else(|| revision.to_owned(), PromotionSpec::shown_revision)
+}
+
+/// Whether a text names the promotion's revision, or nothing in particular.
+pub(crate) fn names_revision(promotion: &Promotion, text: &str) -> bool {
+    let spec = &promotion.spec;
+    text.is_empty() || spec.revision == identity(text) || spec.version == text
+}
+
+/// Whether a person requested it as a rollback.
+pub(crate) fn is_rollback(promotion: &Promotion) -> bool {
+    let request = promotion.spec.request.as_ref();
+    request.is_some_and(|request| request.kind == RequestKind::Rollback)
+}
+
+/// Whether a person rejected it before its change was in git.
+pub(crate) fn is_rejected(promotion: &Promotion) -> bool {
+    promotion.spec.rejection.is_some() && !was_merged(promotion)
 }

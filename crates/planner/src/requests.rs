@@ -1,4 +1,4 @@
-//! What people can approve, which revision a rollback goes back to, and the annotation that holds
+//! What people can approve and reject, which revision a rollback goes back to, and the annotation that holds
 //! requests.
 
 use std::collections::BTreeMap;
@@ -9,7 +9,12 @@ use api::{
 };
 use serde_json::Value;
 
-use crate::{gate::approvals::is_awaited, plan::written_requests, release::failed_revision};
+use crate::{
+    gate::approvals::is_awaited,
+    plan::written_requests,
+    promotion_phase::{is_unmerged, names_revision},
+    release::failed_revision,
+};
 
 /// A pending request of another person that would be lost.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,13 +71,32 @@ pub fn approvable<'a>(
     pipeline: &str,
     environment: &str,
 ) -> Vec<&'a Promotion> {
-    let leads_there = |promotion: &&Promotion| {
+    let there = leading_into(promotions, pipeline, environment);
+    there.filter(|it| is_awaited(it)).collect()
+}
+
+/// The promotions into an environment that a person can reject: of a revision, or of any, and not merged
+/// yet.
+pub fn rejectable<'a>(
+    promotions: &'a [Promotion],
+    pipeline: &str,
+    environment: &str,
+    revision: Option<&str>,
+) -> Vec<&'a Promotion> {
+    let there = leading_into(promotions, pipeline, environment);
+    let revision = revision.unwrap_or_default();
+    let open = there.filter(|it| is_unmerged(it) && it.spec.rejection.is_none());
+    open.filter(|it| names_revision(it, revision)).collect()
+}
+
+fn leading_into<'a>(
+    promotions: &'a [Promotion],
+    pipeline: &str,
+    environment: &str,
+) -> impl Iterator<Item = &'a Promotion> {
+    promotions.iter().filter(move |promotion| {
         promotion.spec.pipeline == pipeline && promotion.spec.environment == environment
-    };
-    let there = promotions.iter().filter(leads_there);
-    there
-        .filter(|promotion| is_awaited(promotion, None))
-        .collect()
+    })
 }
 
 /// The revision that a rollback goes back to by default: where a release failed, the last good one; else

@@ -3,6 +3,7 @@
 //! In a cluster an admission policy enforces the same rules; the embedded API asks here. Writes of Sluice
 //! itself are not checked.
 
+mod decisions;
 mod weakening;
 
 use api::{
@@ -11,10 +12,14 @@ use api::{
 };
 use serde_json::Value;
 
+pub use decisions::approving_group;
+
 /// The user who writes, and their rights.
 pub struct WritingUser<'a> {
     /// Their user name.
     pub name: &'a str,
+    /// The groups they are in.
+    pub groups: &'a [String],
     /// Whether they have a verb on the pipeline, or on its environment of that name.
     pub may: &'a dyn Fn(&str, Option<&str>) -> bool,
 }
@@ -38,22 +43,7 @@ pub fn refuse_promotion(
     if old.spec.withdrawn != new.spec.withdrawn {
         return Some("promotions are withdrawn by Sluice; change the pipeline instead".to_owned());
     }
-    let approval = new
-        .spec
-        .approval
-        .as_ref()
-        .filter(|_| old.spec.approval.is_none())?;
-    if approval.by != writer.name {
-        return Some(format!("spec.approval.by must be {}", writer.name));
-    }
-    let (pipeline, environment) = (&new.spec.pipeline, &new.spec.environment);
-    (!writer.may_in("approve", environment)).then(|| {
-        format!(
-            "{} may not approve promotions of pipeline {pipeline} into {environment}: \
-             the verb approve on pipelines is needed",
-            writer.name
-        )
-    })
+    decisions::refuse(&old.spec, &new.spec, writer)
 }
 
 /// Why a pipeline may not be written so; `None` if it may.

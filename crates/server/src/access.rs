@@ -242,6 +242,11 @@ impl Caller {
         self.user.username.as_deref().unwrap_or_default()
     }
 
+    /// The groups that they are in.
+    pub(crate) fn groups(&self) -> &[String] {
+        self.user.groups.as_deref().unwrap_or_default()
+    }
+
     /// Whether they may, for the whole pipeline or for the environment that is asked about.
     pub(crate) async fn may(&self, access_request: &AccessRequest<'_>) -> Result<bool, Problem> {
         let attributes = |subresource: Option<&str>| ResourceAttributes {

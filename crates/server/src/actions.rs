@@ -1,10 +1,12 @@
-//! What people do to pipelines: approve, promote, roll back, suspend, resume, and propose files.
+//! What people do to pipelines: approve, reject, promote, roll back, cancel, retry, suspend, resume, and
+//! propose files.
 //!
 //! REST and the dashboard both call these functions. Each one authorizes the caller with a
 //! SubjectAccessReview before it reads or writes anything, records the action in a stored object and
 //! returns what was recorded. Whether a promotion starts is decided by the controller.
 
 mod approve;
+mod decide;
 mod propose;
 
 use std::sync::Arc;
@@ -14,12 +16,10 @@ use api::{
     pipeline::{EnvironmentStatus, Request, RequestKind},
     revision::is_usable,
 };
-use http::StatusCode;
 use kube::{
-    Api, ResourceExt,
+    Api,
     api::{Patch, PatchParams},
 };
-use planner::hook::awaiting_approval;
 use runtime::ObjectKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -42,8 +42,11 @@ const MAX_USER_NAME_LENGTH: usize = 256;
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum ActionVerb {
     Approve,
+    Reject,
     Promote,
     Rollback,
+    Cancel,
+    Retry,
     Suspend,
     Resume,
 }
@@ -52,8 +55,11 @@ impl ActionVerb {
     pub(crate) fn parse(word: &str) -> Result<Self, Problem> {
         match word {
             "approve" => Ok(Self::Approve),
+            "reject" => Ok(Self::Reject),
             "promote" => Ok(Self::Promote),
             "rollback" => Ok(Self::Rollback),
+            "cancel" => Ok(Self::Cancel),
+            "retry" => Ok(Self::Retry),
             "suspend" => Ok(Self::Suspend),
             "resume" => Ok(Self::Resume),
             _ => Err(Problem::not_found(&format!("the action {word:?}"))),
@@ -63,8 +69,8 @@ impl ActionVerb {
     /// The RBAC verb that it needs.
     fn rbac_verb(self) -> &'static str {
         match self {
-            Self::Approve => "approve",
-            Self::Promote | Self::Rollback => "promote",
+            Self::Approve | Self::Reject => "approve",
+            Self::Promote | Self::Rollback | Self::Cancel | Self::Retry => "promote",
             Self::Suspend | Self::Resume => "suspend",
         }
     }
@@ -72,10 +78,12 @@ impl ActionVerb {
 
 /// What an action is about. Fields that the action does not need may be absent.
 #[derive(Deserialize, Default)]
-#[serde(deny_unknown_fields)]
+#[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct ActionBody {
     pub(crate) revision: Option<String>,
     pub(crate) note: Option<String>,
+    /// The digest of the change that the person has read; an approval of another one is refused.
+    pub(crate) change_digest: Option<String>,
     /// Request the revision even though no target, source or report has it.
     #[serde(default)]
     pub(crate) unseen: bool,
@@ -105,6 +113,12 @@ impl ActionBody {
 pub(crate) enum ActionResult {
     Approved {
         revision: String,
+        by: String,
+        /// The names of the promotions.
+        promotions: Vec<String>,
+    },
+    Rejected {
+        rejected: String,
         by: String,
         /// The names of the promotions.
         promotions: Vec<String>,
@@ -151,8 +165,11 @@ pub(crate) async fn act_on_environment(
     };
     match verb {
         ActionVerb::Approve => action.approve(body).await,
+        ActionVerb::Reject => action.reject(body).await,
         ActionVerb::Promote => action.request(RequestKind::Promote, body).await,
         ActionVerb::Rollback => action.request(RequestKind::Rollback, body).await,
+        ActionVerb::Cancel => action.request(RequestKind::Cancel, body).await,
+        ActionVerb::Retry => action.request(RequestKind::Retry, body).await,
         ActionVerb::Suspend => action.set_suspend(true).await,
         ActionVerb::Resume => action.set_suspend(false).await,
     }
@@ -210,43 +227,16 @@ impl EnvironmentAction<'_> {
         view::status_of(&self.pipeline, self.environment)
     }
 
-    async fn approve(&self, body: &ActionBody) -> Result<ActionResult, Problem> {
-        let revision = body.revision()?;
-        let waiting = self
-            .app_state
-            .awaiting_approval(self.key, self.environment, revision);
-        let waiting = waiting.await?;
-        if waiting.is_empty() {
-            let detail = self.not_awaiting_approval(revision);
-            return Err(Problem::new(StatusCode::CONFLICT, detail));
-        }
-        let by = recorded_name(self.caller)?;
-        let note = body.note.as_deref();
-        self.app_state.approve(&waiting, by, note, None).await?;
-        tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, "approved a promotion");
-        Ok(ActionResult::Approved {
-            revision: revision.to_owned(),
-            by: by.to_owned(),
-            promotions: waiting.iter().map(ResourceExt::name_any).collect(),
-        })
-    }
-
-    fn not_awaiting_approval(&self, revision: &str) -> String {
-        let waiting = self.status().and_then(|it| it.waiting_approval.as_ref());
-        let waiting = waiting.map(|it| it.revision.as_str());
-        let environment = self.environment;
-        match waiting.filter(|it| !it.is_empty()) {
-            Some(other) if other != revision => {
-                format!("{revision} is not awaiting approval in {environment}, but {other} is")
-            }
-            _ => format!("{revision} is not awaiting approval in {environment}"),
-        }
-    }
-
     /// Stores a request for the controller, and approves the promotion that it leads to if the caller
     /// may approve.
     async fn request(&self, kind: RequestKind, body: &ActionBody) -> Result<ActionResult, Problem> {
-        let revision = body.revision()?;
+        let revision = match kind {
+            // Whatever is under way, or has failed.
+            RequestKind::Cancel | RequestKind::Retry => {
+                body.revision.as_deref().unwrap_or_default()
+            }
+            RequestKind::Promote | RequestKind::Rollback => body.revision()?,
+        };
         let by = recorded_name(self.caller)?;
         let request = Request {
             id: random::id(),
@@ -293,27 +283,6 @@ impl EnvironmentAction<'_> {
             self.approve_own(request, promotion).await?;
         }
         Ok(handled.message)
-    }
-
-    /// Approves what the caller's own request led to, if they may approve.
-    async fn approve_own(&self, request: &Request, promotion: &str) -> Result<(), Problem> {
-        let access = AccessRequest::new("approve", self.key).environment(self.environment);
-        if !self.caller.may(&access).await? {
-            return Ok(());
-        }
-        let all = self.app_state.list_promotions(self.key).await?;
-        // The request may name the tag of the digest that is promoted.
-        let led_to = all.iter().find(|it| it.name_any() == promotion);
-        let revision = led_to.map_or(&request.revision, |it| &it.spec.revision);
-        let waiting = awaiting_approval(&all, &self.key.name, self.environment, revision);
-        let own = waiting.into_iter().filter(|promotion| {
-            let asked = promotion.spec.request.as_ref();
-            asked.is_some_and(|asked| asked.id == request.id)
-        });
-        let own: Vec<_> = own.cloned().collect();
-        let by = request.by.as_deref().unwrap_or_default();
-        let note = request.note.as_deref();
-        Ok(self.app_state.approve(&own, by, note, None).await?)
     }
 
     /// A merge patch replaces the whole list of environments, so that one field in it is set by a

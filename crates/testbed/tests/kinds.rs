@@ -166,12 +166,12 @@ async fn a_promotion_is_frozen(world: &World) {
             "{name}: {change}: {refusal}"
         );
     }
-    let approval = json!({"spec": {"approval": {"by": "someone", "at": "2026-01-02T03:04:05Z"}}});
-    world.patch(&promotion, &approval).await.unwrap();
-    let forged = json!({"spec": {"approval": {"by": "someone else"}}});
+    let rejection = json!({"spec": {"rejection": {"by": "someone", "at": "2026-01-02T03:04:05Z"}}});
+    world.patch(&promotion, &rejection).await.unwrap();
+    let forged = json!({"spec": {"rejection": {"by": "someone else"}}});
     assert!(
         world.patch(&promotion, &forged).await.is_err(),
-        "an approval is given once"
+        "a rejection is given once"
     );
 }
 

@@ -110,6 +110,10 @@ fn promotion(name: &str) -> DynamicObject {
         "spec": {
             "pipeline": "shop", "environment": "prod", "revision": "1.2.3", "version": "1.2.3",
             "ordinal": 0, "needsApproval": true, "strategy": {"notification": {}},
+            "approvalPolicy": {
+                "count": 2, "from": [{"group": "approvers"}, {"user": "prod-approver"}], "notRequester": true,
+            },
+            "request": {"id": "1", "kind": "Promote", "by": "requester"},
         },
     }))
     .unwrap()
@@ -227,32 +231,123 @@ impl World {
     }
 }
 
-fn approval(by: &str) -> Value {
-    json!({"spec": {"approval": {"by": by, "at": "2026-01-01T00:00:00Z"}}})
+fn approvals(all: Value) -> Value {
+    json!({"spec": {"approvals": all}})
 }
 
+/// The table of attacks on approvals; `planner/tests/rules/rights.rs` has it for the embedded API.
 #[tokio::test]
 #[ignore = "needs a real control plane: `cargo xtask test --real`"]
-async fn kubectl_obeys_the_rights_to_approve() {
+async fn attacks_on_approvals_are_refused() {
     let world = World::new().await;
     let check = |user, patch, expected| world.check(user, "Promotion", patch, expected);
-    let no_right = "may not approve promotions of pipeline shop into prod: the verb approve";
-    check("patcher", approval("patcher"), no_right).await;
-    check("dev-approver", approval("dev-approver"), no_right).await;
-    check(
-        "approver",
-        approval("boss"),
-        "spec.approval.by must be approver",
-    )
-    .await;
-    let withdrawn = json!({"spec": {"withdrawn": {"reason": "not wanted"}}});
-    check("approver", withdrawn, "promotions are withdrawn by Sluice").await;
-    let changed = json!({"spec": {"revision": "6.6.6"}});
-    check("approver", changed, "a promotion cannot be edited").await;
-    check("prod-approver", approval("prod-approver"), "ok").await;
-    let taken_back = json!({"spec": {"approval": null}});
-    check("prod-approver", taken_back, "approval").await;
-    check("approver", approval("approver"), "approval").await;
+    let no_right =
+        "may not approve or reject promotions of pipeline shop into prod: the verb approve";
+    let own = "everybody gives and replaces only their own approval";
+    let by_policy = json!({"by": "prod-approver"});
+    let member = json!({"by": "ann", "group": "approvers"});
+    for (user, patch, expected) in [
+        ("patcher", approvals(json!([{"by": "patcher"}])), no_right),
+        (
+            "dev-approver",
+            approvals(json!([{"by": "dev-approver"}])),
+            no_right,
+        ),
+        ("approver", approvals(json!([{"by": "boss"}])), own),
+        (
+            "approver",
+            approvals(json!([{"by": "approver"}])),
+            "do not count from approver",
+        ),
+        (
+            "approver",
+            approvals(json!([{"by": "approver", "group": "approvers"}])),
+            "approver is not in the group approvers",
+        ),
+        (
+            "ann of approvers",
+            approvals(json!([{"by": "ann", "group": "dev-approvers"}])),
+            "ann is not in the group dev-approvers",
+        ),
+        (
+            "requester of approvers",
+            approvals(json!([{"by": "requester", "group": "approvers"}])),
+            "requester requested this promotion",
+        ),
+        (
+            "prod-approver",
+            approvals(json!([{"by": "prod-approver", "signature": "a5"}])),
+            "are written by Sluice",
+        ),
+        (
+            "prod-approver",
+            json!({"spec": {"approval": {"by": "prod-approver"}}}),
+            "approvals are given in spec.approvals",
+        ),
+        (
+            "prod-approver",
+            json!({"spec": {"withdrawn": {"reason": "no"}}}),
+            "promotions are withdrawn by Sluice",
+        ),
+        (
+            "prod-approver",
+            json!({"spec": {"revision": "6.6.6"}}),
+            "a promotion cannot be edited",
+        ),
+        (
+            "prod-approver",
+            json!({"spec": {"approvalPolicy": {"count": 1}}}),
+            "a promotion cannot be edited",
+        ),
+        ("prod-approver", approvals(json!([by_policy])), "ok"),
+        (
+            "ann of approvers",
+            approvals(json!([member])),
+            "an approval cannot be taken back",
+        ),
+        (
+            "ann of approvers",
+            approvals(json!([{"by": "prod-approver", "changeDigest": "forged"}, member])),
+            own,
+        ),
+        (
+            "ann of approvers",
+            approvals(json!([by_policy, member])),
+            "ok",
+        ),
+        (
+            "prod-approver",
+            approvals(json!([{"by": "prod-approver", "note": "again"}, member])),
+            "ok",
+        ),
+        (
+            "prod-approver",
+            json!({"spec": {"approvals": null}}),
+            "an approval cannot be taken back",
+        ),
+        (
+            "patcher",
+            json!({"spec": {"rejection": {"by": "patcher"}}}),
+            no_right,
+        ),
+        (
+            "prod-approver",
+            json!({"spec": {"rejection": {"by": "boss"}}}),
+            "spec.rejection.by must be prod-approver",
+        ),
+        (
+            "prod-approver",
+            json!({"spec": {"rejection": {"by": "prod-approver"}}}),
+            "ok",
+        ),
+        (
+            "approver",
+            json!({"spec": {"rejection": {"by": "approver"}}}),
+            "a promotion is rejected once",
+        ),
+    ] {
+        check(user, patch, expected).await;
+    }
     let created = api(client_of(&world.plane, "approver").await, "Promotion")
         .create(&PostParams::default(), &promotion("two"))
         .await;
@@ -261,6 +356,34 @@ async fn kubectl_obeys_the_rights_to_approve() {
         refused.contains("promotions are created by Sluice"),
         "{refused}"
     );
+}
+
+/// The cost of the policy stays within what the API server allows, for the largest pipeline and policy.
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn the_largest_pipeline_is_within_the_cost_limit() {
+    let world = World::new().await;
+    let large = |soak: u32| {
+        let from: Vec<_> = (0..16)
+            .map(|it| json!({"group": format!("group-{it}")}))
+            .collect();
+        let environments: Vec<_> = (0..20)
+            .map(|it| {
+                let policy = json!({"count": 2, "from": from});
+                json!({
+                    "name": format!("environment-{it}"), "targets": [{"namespace": "shop"}],
+                    "promotion": {
+                        "strategy": {"notification": {}}, "soak": format!("{soak}m"), "approvalPolicy": policy,
+                    },
+                })
+            })
+            .collect();
+        json!({"spec": {"environments": environments}})
+    };
+    world.check("patcher", "Pipeline", large(1), "ok").await;
+    world.check("patcher", "Pipeline", large(2), "ok").await;
+    let weaker = "may not weaken or remove what guards environment-0, environment-1";
+    world.check("patcher", "Pipeline", large(1), weaker).await;
 }
 
 #[tokio::test]
@@ -353,6 +476,9 @@ fn guarded() -> Value {
     }
     environments.push(environment("late", json!({"when": "AllTargetsReady"})));
     environments.push(environment("prod", json!({"manual": true})));
+    let from = json!([{"group": "approvers"}]);
+    let policy = json!({"count": 2, "from": from, "notRequester": true, "expires": "1h"});
+    environments.push(environment("live", json!({"approvalPolicy": policy})));
     json!({"spec": {"environments": environments}})
 }
 
@@ -387,6 +513,23 @@ async fn weakening_needs_the_right_to_approve() {
             json!({"webhook": {"url": "https://ci.example.com"}}),
         ),
         ("6/promotion/when", json!("AnyTargetReady")),
+        ("7/promotion/approvalPolicy", Value::Null),
+        ("7/promotion/approvalPolicy/count", json!(1)),
+        ("7/promotion/approvalPolicy/count", Value::Null),
+        ("7/promotion/approvalPolicy/from", Value::Null),
+        (
+            "7/promotion/approvalPolicy/from",
+            json!([{"group": "approvers"}, {"user": "boss"}]),
+        ),
+        ("7/promotion/approvalPolicy/notRequester", json!(false)),
+        ("7/promotion/approvalPolicy/expires", json!("61m")),
+        ("7/promotion/approvalPolicy/expires", Value::Null),
+        ("7/name", json!("live2")),
+        ("7/targets", json!([{"namespace": "elsewhere"}])),
+        (
+            "7/promotion/strategy",
+            json!({"webhook": {"url": "https://ci.example.com"}}),
+        ),
         ("5/promotion/when", Value::Null),
         ("5/promotion/when", json!("AnyTargetReady")),
         ("1/promotion/soak", json!("59m")),
@@ -452,7 +595,7 @@ async fn rights_are_checked_for_many_environments_at_once() {
     check(
         "patcher",
         none.clone(),
-        "what guards test-1, test-2, test-3, test-4, late, prod of",
+        "what guards test-1, test-2, test-3, test-4, late, prod, live of",
     )
     .await;
     // One right for each of them, and none for the whole pipeline.
@@ -465,10 +608,17 @@ async fn rights_are_checked_for_many_environments_at_once() {
         )
         .await;
     }
-    let late = user("late-approver", "pipelines/late", &["approve", "suspend"]);
-    apply(&world.plane.client(), late).await;
+    for name in ["late", "live"] {
+        let resource = format!("pipelines/{name}");
+        let approver = user(
+            &format!("{name}-approver"),
+            &resource,
+            &["approve", "suspend"],
+        );
+        apply(&world.plane.client(), approver).await;
+    }
     let everywhere = "ann of tester-1s and tester-2s and tester-3s and tester-4s and late-approvers \
-                      and prod-approvers and dev-approvers";
+                      and live-approvers and prod-approvers and dev-approvers";
     check(everywhere, suspended(true), "ok").await;
     check(everywhere, none, "ok").await;
 }

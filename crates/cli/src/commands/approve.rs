@@ -2,14 +2,15 @@
 
 use std::io::Write;
 
-use anyhow::bail;
+use anyhow::{anyhow, bail};
 use api::{Pipeline, Promotion, Time, promotion::Approval, revision::identity};
 use jiff::Timestamp;
+use k8s_openapi::api::authentication::v1::UserInfo;
 use kube::{
     ResourceExt,
     api::{Patch, PatchParams},
 };
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
@@ -43,19 +44,15 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     require_environment(&pipeline, environment)?;
     let promotions = cluster.promotions(&pipeline).await?;
     let chosen = choose(arguments, &pipeline, &promotions)?;
-    let approval = Approval {
-        by: cluster.caller().await?,
-        at: Some(Time(whole_seconds(Timestamp::now()))),
-        note: arguments.note.clone(),
-        ..Approval::default()
-    };
+    let user = cluster.user().await?;
     for promotion in &chosen {
-        store_approval(&cluster, promotion, &approval).await?;
+        let state = store_approval(&cluster, promotion, &user, arguments).await?;
         let revision = clean(&promotion.spec.shown_revision());
-        let (name, by) = (promotion.name_any(), clean(&approval.by));
+        let name = promotion.name_any();
+        let by = clean(user.username.as_deref().unwrap_or_default());
         writeln!(
             out,
-            "approved {revision} into {environment} as {by} ({name})"
+            "approved {revision} into {environment} as {by} ({name}){state}"
         )?;
     }
     out.flush()?;
@@ -114,13 +111,66 @@ fn hold(pipeline: &Pipeline, environment: &str) -> String {
         .unwrap_or_default()
 }
 
+/// Adds the approval, or replaces the caller's earlier one. Returns how many more are needed, as the end
+/// of a sentence.
 async fn store_approval(
     cluster: &Cluster,
     promotion: &Promotion,
-    approval: &Approval,
-) -> anyhow::Result<()> {
+    user: &UserInfo,
+    arguments: &Arguments,
+) -> anyhow::Result<String> {
+    let approval = approval(promotion, user, arguments.note.as_deref())?;
+    let mut approvals = promotion.spec.approvals.clone();
+    approvals.retain(|it| it.by != approval.by);
+    approvals.push(approval);
+    let written = patch_spec(
+        cluster,
+        promotion,
+        json!({"approvals": approvals}),
+        "approve",
+    )
+    .await?;
+    let missing = planner::approval_state(&written, None, Timestamp::now())
+        .map_or(0, |state| state.missing());
+    Ok(match missing {
+        0 => String::new(),
+        1 => "; 1 more approval is needed".to_owned(),
+        missing => format!("; {missing} more approvals are needed"),
+    })
+}
+
+/// The approval of the change that the promotion would make now.
+fn approval(
+    promotion: &Promotion,
+    user: &UserInfo,
+    note: Option<&str>,
+) -> anyhow::Result<Approval> {
+    let by = user.username.clone().unwrap_or_default();
+    let groups = user.groups.as_deref().unwrap_or_default();
+    let group =
+        planner::approving_group(&promotion.spec, &by, groups).map_err(|text| anyhow!(text))?;
+    let status = promotion.status.as_ref();
+    let change = status.and_then(|status| status.change.as_ref());
+    Ok(Approval {
+        by,
+        group,
+        at: Some(Time(whole_seconds(Timestamp::now()))),
+        note: note.map(str::to_owned),
+        change_digest: change.map(|change| change.digest.clone()),
+        signature: None,
+    })
+}
+
+/// Patches the spec of a promotion, which fails if somebody else has written to it since it was read.
+pub(super) async fn patch_spec(
+    cluster: &Cluster,
+    promotion: &Promotion,
+    spec: Value,
+    verb: &str,
+) -> anyhow::Result<Promotion> {
     let namespace = promotion.namespace().unwrap_or_default();
-    let patch = json!({"spec": {"approval": approval}});
+    let version = promotion.resource_version();
+    let patch = json!({"metadata": {"resourceVersion": version}, "spec": spec});
     let parameters = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
@@ -130,8 +180,7 @@ async fn store_approval(
     let patched = promotions
         .patch(&name, &parameters, &Patch::Merge(patch))
         .await;
-    patched.map_err(|error| cluster_error(&format!("approve promotion {name}"), error))?;
-    Ok(())
+    patched.map_err(|error| cluster_error(&format!("{verb} promotion {name}"), error))
 }
 
 /// The time without its fraction, as the API stores it.

@@ -7,7 +7,10 @@ use api::{
     Pipeline, Promotion,
     names::{PIPELINE_LABEL, label_value},
 };
-use k8s_openapi::{NamespaceResourceScope, api::authentication::v1::SelfSubjectReview};
+use k8s_openapi::{
+    NamespaceResourceScope,
+    api::authentication::v1::{SelfSubjectReview, UserInfo},
+};
 use kube::{
     Api, Client, Config, Resource,
     api::{ListParams, PostParams},
@@ -29,6 +32,12 @@ pub(crate) struct ClusterFlags {
     /// Context of the kubeconfig [default: the current one]
     #[arg(long, value_name = "NAME")]
     pub(super) context: Option<String>,
+    /// Act as this user (impersonation); needs the verb impersonate
+    #[arg(long = "as", value_name = "USER")]
+    pub(super) as_user: Option<String>,
+    /// Act as a member of this group, with --as; can be repeated
+    #[arg(long, value_name = "GROUP", requires = "as_user")]
+    pub(super) as_group: Vec<String>,
     /// Namespace [default: that of the context]
     #[arg(long, short, value_name = "NAME")]
     pub(super) namespace: Option<String>,
@@ -44,6 +53,10 @@ impl ClusterFlags {
     /// Creates a client from the kubeconfig, without connecting yet.
     pub(super) async fn connect(&self) -> anyhow::Result<Cluster> {
         let mut config = self.config().await?;
+        if let Some(user) = &self.as_user {
+            config.auth_info.impersonate = Some(user.clone());
+            config.auth_info.impersonate_groups = Some(self.as_group.clone());
+        }
         config.connect_timeout = Some(std::time::Duration::from_secs(10));
         let namespace = self.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
@@ -188,6 +201,13 @@ impl Cluster {
 
     /// The name of the caller, as the API server knows it.
     pub(super) async fn caller(&self) -> anyhow::Result<String> {
+        let user = self.user().await?;
+        user.username
+            .context("the SelfSubjectReview of the cluster has no user name")
+    }
+
+    /// The name and the groups of the caller, as the API server knows them.
+    pub(super) async fn user(&self) -> anyhow::Result<UserInfo> {
         let reviews: Api<SelfSubjectReview> = Api::all(self.client.clone());
         let review = SelfSubjectReview::default();
         let review = reviews.create(&PostParams::default(), &review).await;
@@ -195,8 +215,7 @@ impl Cluster {
             cluster_error("determine your user name (SelfSubjectReview)", error)
         })?;
         let user = review.status.and_then(|status| status.user_info);
-        user.and_then(|user| user.username)
-            .context("the SelfSubjectReview of the cluster has no user name")
+        user.context("the SelfSubjectReview of the cluster names no user")
     }
 }
 

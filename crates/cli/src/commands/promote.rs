@@ -48,7 +48,7 @@ pub(crate) struct Rollback {
 }
 
 #[derive(Debug, clap::Args)]
-struct RequestFlags {
+pub(super) struct RequestFlags {
     /// Note to store with the request
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
@@ -64,7 +64,7 @@ struct RequestFlags {
     #[command(flatten)]
     wait: WaitFlags,
     #[command(flatten)]
-    connection: ClusterFlags,
+    pub(super) connection: ClusterFlags,
 }
 
 pub(super) async fn promote(arguments: &Promote, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -104,13 +104,14 @@ pub(super) async fn rollback(arguments: &Rollback, out: &mut dyn Write) -> anyho
 }
 
 /// The content of a request.
-struct RequestedRevision<'a> {
-    environment: &'a str,
-    revision: &'a str,
-    kind: RequestKind,
+pub(super) struct RequestedRevision<'a> {
+    pub(super) environment: &'a str,
+    /// Empty where whatever is under way or failed is meant.
+    pub(super) revision: &'a str,
+    pub(super) kind: RequestKind,
 }
 
-async fn send_request(
+pub(super) async fn send_request(
     cluster: &Cluster,
     pipeline: &Pipeline,
     requested: RequestedRevision<'_>,
@@ -139,8 +140,8 @@ async fn send_request(
     let summary = match requested.kind {
         RequestKind::Promote => format!("requested {revision} in {environment}"),
         RequestKind::Rollback => format!("requested a rollback of {environment} to {revision}"),
-        RequestKind::Cancel => format!("requested to cancel what is under way in {environment}"),
-        RequestKind::Retry => format!("requested to retry what failed in {environment}"),
+        RequestKind::Cancel => format!("requested to cancel in {environment}"),
+        RequestKind::Retry => format!("requested to retry in {environment}"),
     };
     writeln!(out, "{summary}{}", clean(&answer))?;
     out.flush()?;
@@ -208,7 +209,8 @@ fn request(
     flags: &RequestFlags,
 ) -> anyhow::Result<Request> {
     let revision = requested.revision;
-    if !is_usable(revision) {
+    let may_be_empty = matches!(requested.kind, RequestKind::Cancel | RequestKind::Retry);
+    if !is_usable(revision) && !(may_be_empty && revision.is_empty()) {
         bail!("{revision:?} is not a revision");
     }
     let at = whole_seconds(Timestamp::now());

@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use api::{
     Pipeline,
     pipeline::{EnvironmentStatus, PipelineStatus},
-    promotion::Phase,
+    promotion::{Approval, Phase},
 };
 use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
@@ -82,7 +82,7 @@ impl<'a> Walkthrough<'a> {
         self.until(|status| waits_for_approval(status, "prod") == Some(revision))
             .await?;
         self.print_line("you", &format!("approve {release} for prod"));
-        self.approve("prod", revision).await?;
+        self.approve(OWNER, "prod", revision).await?;
         self.until(|status| runs(status, "prod") == Some(revision))
             .await?;
         let took = self.started.elapsed().as_secs();
@@ -136,8 +136,8 @@ impl<'a> Walkthrough<'a> {
         anstream::println!("{seconds:>6.1}s  {bold}{who:<8}{plain} {what}");
     }
 
-    /// Approves the waiting promotion, as the owner of the demo.
-    async fn approve(&self, environment: &str, revision: &str) -> anyhow::Result<()> {
+    /// Approves the waiting promotion as a user.
+    async fn approve(&self, by: &str, environment: &str, revision: &str) -> anyhow::Result<()> {
         let promotions = self.setup.promotions();
         let all = promotions
             .list(&ListParams::default())
@@ -151,9 +151,16 @@ impl<'a> Walkthrough<'a> {
         });
         let waiting = waiting.context("no promotion waits for approval")?;
         let name = waiting.metadata.name.unwrap_or_default();
-        let patch = Patch::Merge(
-            json!({"spec": {"approval": {"by": OWNER, "note": "approved by the scripted run"}}}),
-        );
+        let status = waiting.status.unwrap_or_default();
+        let digest = status.change.map(|change| change.digest);
+        let mut approvals = waiting.spec.approvals;
+        approvals.push(Approval {
+            by: by.to_owned(),
+            note: Some("approved by the scripted run".to_owned()),
+            change_digest: digest,
+            ..Approval::default()
+        });
+        let patch = Patch::Merge(json!({"spec": {"approvals": approvals}}));
         let approved = promotions
             .patch(&name, &PatchParams::default(), &patch)
             .await;

@@ -74,8 +74,12 @@ fn check_writer(
         let (group, environment) = (Pipeline::group(&()), environment.unwrap_or_default());
         request.may_in(&group, verb, "pipelines", environment, pipeline)
     };
-    let name = &request.user.name;
-    refuse(&WritingUser { name, may: &may })
+    let user = request.user;
+    refuse(&WritingUser {
+        name: &user.name,
+        groups: &user.groups,
+        may: &may,
+    })
 }
 
 fn read<T: DeserializeOwned>(object: Option<&Value>) -> Result<T, String> {

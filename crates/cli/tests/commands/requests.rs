@@ -32,7 +32,7 @@ async fn an_approval_is_by_who_the_cluster_says() {
         output.err
     );
     let promotion = cluster.promotion().await;
-    let approval = promotion.spec.approval.unwrap();
+    let approval = promotion.spec.approvals[0].clone();
     assert_eq!(
         (approval.by.as_str(), approval.note.as_deref()),
         ("jane", Some("looks good"))
@@ -66,7 +66,7 @@ async fn only_the_revision_that_was_meant_is_approved() {
         output.err,
         "sluice: 3.0.0 does not wait for approval in prod; 2.0.0 does\n"
     );
-    assert!(cluster.promotion().await.spec.approval.is_none());
+    assert!(cluster.promotion().await.spec.approvals.is_empty());
     let output = cluster.run(&["approve", "web", "dev"]).await;
     assert!(
         output
@@ -96,7 +96,7 @@ async fn a_viewer_is_told_which_role_approves() {
         "{}",
         output.err
     );
-    assert!(cluster.promotion().await.spec.approval.is_none());
+    assert!(cluster.promotion().await.spec.approvals.is_empty());
     let output = cluster
         .run_as("viewer2", viewer(), &["suspend", "web"])
         .await;
@@ -124,7 +124,7 @@ async fn an_approval_can_be_waited_for() {
     let cluster = TestCluster::new().await;
     let mut command = cluster.command(&["approve", "web", "prod", "--wait", "--timeout", "60s"]);
     let (output, ()) = tokio::join!(command.output(), async {
-        while cluster.promotion().await.spec.approval.is_none() {
+        while cluster.promotion().await.spec.approvals.is_empty() {
             tokio::task::yield_now().await;
         }
         cluster.set_phase("Abandoned").await;

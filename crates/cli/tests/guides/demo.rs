@@ -125,7 +125,9 @@ async fn guides_for_users_work_on_the_demo() {
         )
     };
     let approvals = Guide::read("docs/approvals.md").unwrap();
-    shell.follow_all(approvals.under("Gates")).await.unwrap();
+    for section in ["Gates", "Approvals by several people"] {
+        shell.follow_all(approvals.under(section)).await.unwrap();
+    }
     let mut by_hand = approvals.under("With kubectl");
     shell.follow(by_hand.next().unwrap()).await.unwrap();
     until(&mut shell, &runs("6.2.0")).await;
@@ -140,6 +142,11 @@ async fn guides_for_users_work_on_the_demo() {
     until(&mut shell, &runs("6.2.0")).await;
     let dashboard = Guide::read("docs/dashboard.md").unwrap();
     shell.follow_all(dashboard.blocks()).await.unwrap();
+    shell.sh("sluice demo push 6.4.0").await.unwrap();
+    let waits = "sluice explain podinfo prod | grep -q '6.4.0 waits for approval'";
+    until(&mut shell, waits).await;
+    let decisions = approvals.under("Reject, cancel and retry");
+    shell.follow_all(decisions).await.unwrap();
 }
 
 #[tokio::test]

@@ -305,7 +305,7 @@ mod tests {
         let promotions: Api<Promotion> = Api::namespaced(hub.client(), "default");
         let parameters = PostParams::default();
         let known = promotions.create(&parameters, &promotion()).await.unwrap();
-        let approval = json!({"spec": {"approval": {"by": "alice"}}});
+        let approval = json!({"spec": {"approvals": [{"by": "alice"}]}});
         let (parameters, approval) = (PatchParams::default(), Patch::Merge(&approval));
         let approved = promotions.patch("app-prod-1", &parameters, &approval).await;
         let steps = [Step::WithdrawPromotion {
@@ -323,6 +323,6 @@ mod tests {
         let result = carry_out(&reconciler, &pipeline(), &[approved.unwrap()], &steps).await;
         assert_eq!(result, PlanResult::Done);
         let now = promotions.get("app-prod-1").await.unwrap();
-        assert!(now.spec.withdrawn.is_some() && now.spec.approval.is_some());
+        assert!(now.spec.withdrawn.is_some() && !now.spec.approvals.is_empty());
     }
 }

@@ -96,7 +96,6 @@ impl<'a> PromotionDescription<'a> {
     /// dashboard. Short, because lists of Azure DevOps cut texts after 400 characters.
     pub(super) fn text(&self, dashboard: Option<&str>) -> String {
         let spec = &self.task.promotion.spec;
-        let quoted = |text: &str| format!("`{}`", one_line(text).replace('`', "'"));
         let verb = match self.is_rollback() {
             true => "Rolls back",
             false => "Promotes",
@@ -125,6 +124,18 @@ impl<'a> PromotionDescription<'a> {
             text += &format!("\n\n{home}/pipelines/{namespace}/{}", self.pipeline);
         }
         text
+    }
+
+    /// Who ended the promotion, and why, where a person did.
+    pub(super) fn why_closed(&self) -> Option<String> {
+        let promotion = self.task.promotion;
+        let Some(rejection) = &promotion.spec.rejection else {
+            return planner::cancellation(promotion).map(one_line);
+        };
+        let note = rejection.note.as_deref().map(one_line);
+        let note = note.filter(|note| !note.is_empty());
+        let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+        Some(format!("Rejected by {}{note}", quoted(&rejection.by)))
     }
 
     /// ` on cluster/namespace` for a single target, empty for a whole environment.
@@ -269,6 +280,11 @@ pub(super) fn fill_path(
         ("namespace", namespace),
     ];
     fill(pattern, &fields)
+}
+
+/// The text as code in Markdown.
+fn quoted(text: &str) -> String {
+    format!("`{}`", one_line(text).replace('`', "'"))
 }
 
 /// The text without line breaks, cut to the length of a title.

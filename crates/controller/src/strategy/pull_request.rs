@@ -257,7 +257,8 @@ impl PullRequests {
         }
     }
 
-    /// Closes the promotion's pull request if it is open.
+    /// Closes the promotion's pull request if it is open. If a person rejected or cancelled the promotion, a
+    /// comment says so first; after a crash in between there are two.
     pub(super) async fn close(
         &self,
         task: PromotionTask<'_>,
@@ -265,10 +266,14 @@ impl PullRequests {
         secret: &SecretContents,
     ) -> Result<(), Failure> {
         let open = self.open(task, to, secret)?;
-        match open.find_own_open().await? {
-            Some(pull) => self.proposals.close(&open, &pull).await,
-            None => Ok(()),
+        let Some(pull) = open.find_own_open().await? else {
+            return Ok(());
+        };
+        if let Some(text) = PromotionDescription::of(task).why_closed() {
+            let comment = open.forge.forge.comment(pull.number, &text);
+            open.forge.call_as_leader(&self.guard, comment).await?;
         }
+        self.proposals.close(&open, &pull).await
     }
 
     /// Comments on the promotion's pull request, if it is open, that nobody follows it any more.

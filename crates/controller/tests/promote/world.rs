@@ -482,8 +482,11 @@ impl World {
     /// A person approves a promotion.
     pub(crate) async fn approve(&self, promotion: &Promotion) {
         let name = promotion.metadata.name.as_deref().unwrap();
-        let patch = Patch::Merge(json!({"spec": {"approval": {"by": "ann"}}}));
         let api = self.promotions();
+        let status = api.get(name).await.unwrap().status.unwrap_or_default();
+        let digest = status.change.map(|change| change.digest);
+        let approval = json!({"by": "ann", "changeDigest": digest});
+        let patch = Patch::Merge(json!({"spec": {"approvals": [approval]}}));
         let patched = api.patch(name, &PatchParams::default(), &patch).await;
         patched.unwrap();
     }

@@ -12,7 +12,7 @@ use api::{
 
 use crate::{
     evidence::is_silent,
-    gate::{self, GateVerdict, PromotionQuestion, approvals},
+    gate::{self, GateVerdict, PromotionQuestion, approvals::ApprovalQuestion},
     hold::Hold,
     promotion_phase::{merged_at, phase_of},
     release::failure_message,
@@ -131,7 +131,17 @@ impl<'a> AttemptContext<'a> {
 
     /// Whether it needs an approval that nobody has given.
     pub(super) fn lacks_approval(&self) -> bool {
-        approvals::is_missing(self.promotion, self.settings())
+        self.approvals().is_missing()
+    }
+
+    /// Its approvals as the gate is asked about them.
+    pub(super) fn approvals(&self) -> ApprovalQuestion<'a> {
+        ApprovalQuestion {
+            promotion: self.promotion,
+            pipeline: Some(self.pipeline),
+            settings: self.settings(),
+            now: self.now,
+        }
     }
 
     /// Whether every target of the site is ready at the revision.

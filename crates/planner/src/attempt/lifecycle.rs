@@ -39,6 +39,7 @@ pub fn attempt(promotion: &Promotion, input: &AttemptInput<'_>, now: Timestamp) 
     }
     .next();
     next.status = with_condition(next.status, now);
+    next.status.approvals = approvals::observe(promotion, now);
     next.status.observed_generation = promotion.metadata.generation;
     next
 }
@@ -69,6 +70,9 @@ impl Attempt<'_> {
                 false => stay(self.status),
             };
         }
+        if let Some(rejection) = self.rejection(phase) {
+            return self.close(Phase::Abandoned, "Rejected", rejection);
+        }
         if self.context.promotion.spec.withdrawn.is_some() {
             return self.end_withdrawn(is_deployed);
         }
@@ -80,6 +84,20 @@ impl Attempt<'_> {
             Phase::Deploying => self.deploy(),
             _ => self.run(),
         }
+    }
+
+    /// Who rejected it, unless its change is in git.
+    fn rejection(&self, phase: Phase) -> Option<String> {
+        let pull_request = &self.context.input.pull_request;
+        let is_merged = matches!(pull_request, ObservedPullRequest::Merged { .. });
+        if is_merged || phase == Phase::Deploying || self.status.merged_at.is_some() {
+            return None;
+        }
+        let rejection = self.context.promotion.spec.rejection.as_ref()?;
+        let note = rejection.note.as_deref().filter(|note| !note.is_empty());
+        let note = note.map(|note| format!(": {note}"));
+        let note = note.unwrap_or_default();
+        Some(format!("{} rejected it{note}", rejection.by))
     }
 
     /// The site runs the revision, by this promotion or by other means.
@@ -123,10 +141,13 @@ impl Attempt<'_> {
 
     /// Before the change is proposed.
     fn run(mut self) -> AttemptPlan {
-        if self.context.lacks_approval() {
-            let hold = approvals::hold(self.context.promotion);
+        let approvals = self.context.approvals();
+        if let Some(hold) = approvals.hold() {
             self.set(Phase::AwaitingApproval, hold.reason.word(), hold.message());
-            return stay(self.status);
+            return AttemptPlan {
+                requeue_at: approvals.state().and_then(|state| state.expires_at),
+                ..stay(self.status)
+            };
         }
         let mut attempt = match self.follow_pull_request() {
             ControlFlow::Break(plan) => return plan,

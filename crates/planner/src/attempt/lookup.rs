@@ -68,7 +68,8 @@ pub fn pull_request_lookup(
     }
     let due = status.next_attempt.as_ref().map(|time| time.0);
     let is_early = due.is_some_and(|due| now < due) && !input.edited;
-    if promotion.spec.withdrawn.is_some() || context.is_deployed() {
+    let is_ending = promotion.spec.withdrawn.is_some() || promotion.spec.rejection.is_some();
+    if is_ending || context.is_deployed() {
         // While no pull request is known to be open, backoff must not delay the end.
         let may_be_open = status.url.is_some() || phase == Phase::WaitingForMerge;
         return match is_early && may_be_open {

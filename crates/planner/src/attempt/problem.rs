@@ -68,7 +68,7 @@ fn resolution(phase: Phase, reason: &str) -> Option<&'static str> {
         "RateLimited" => "retried automatically when the forge allows it",
         "InternalUrl" => "resolved by another url, or by starting with --allow-internal-urls",
         "WebhookRefused" => "resolved by correcting the webhook, or whatever it calls",
-        "Closed" => "resolved by a newer revision, or by asking for this one",
+        "Closed" | "Rejected" => "resolved by a newer revision, or by asking for this one",
         reason => return in_repository(reason).or_else(|| in_strategy(reason, phase)),
     })
 }

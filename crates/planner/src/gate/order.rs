@@ -56,8 +56,9 @@ fn compare(
     (environment, site, rejected): (&str, &SiteState<'_>, &[String]),
 ) -> GateVerdict {
     if rejected.iter().any(|it| it == revision) {
-        let sentence =
-            format!("{shown} was rolled back in {environment}, or its pull request was closed");
+        let sentence = format!(
+            "{shown} was rolled back, rejected or cancelled in {environment}, or its pull request was closed"
+        );
         return fail(HoldReason::Rejected, shown, sentence);
     }
     if let Some(newer) = site.newer_than(shown) {

@@ -1,7 +1,11 @@
 //! Gate `turn`: no promotion that a person requested or approved, and no earlier promotion, is under way
 //! in the site.
 
-use api::{Promotion, pipeline::Request, revision::identity};
+use api::{
+    Promotion,
+    pipeline::{Request, RequestKind},
+    revision::identity,
+};
 
 use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
 use crate::{
@@ -53,12 +57,17 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
             "its end",
         ));
     }
-    let hold = other_request(question).map(|request| {
-        Hold::new(
+    let hold = other_request(question).map(|request| match request.kind {
+        RequestKind::Cancel => Hold::new(
+            HoldReason::RequestUnderWay,
+            "a person asked to cancel what is under way",
+            "the controller, which answers that request",
+        ),
+        _ => Hold::new(
             HoldReason::RequestUnderWay,
             format!("a person requested {}, which goes first", request.revision),
             "the end of that promotion",
-        )
+        ),
     });
     hold.into()
 }
@@ -85,5 +94,10 @@ fn other_request(question: &PromotionQuestion<'_>) -> Option<Request> {
     let own = spec.request.as_ref();
     let is_own = own.is_some_and(|own| own.id == pending.id);
     let is_same = identity(&pending.revision) == spec.revision || pending.revision == spec.version;
-    (!is_own && !is_same).then_some(pending)
+    let goes_first = match pending.kind {
+        RequestKind::Cancel => pending.revision.is_empty() || is_same,
+        RequestKind::Retry => false,
+        RequestKind::Promote | RequestKind::Rollback => !is_same,
+    };
+    (!is_own && goes_first).then_some(pending)
 }

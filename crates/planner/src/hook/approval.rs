@@ -49,8 +49,8 @@ pub fn approved_by<'a>(
     all: &[Promotion],
 ) -> Result<Vec<&'a Promotion>, SignatureRefusal> {
     let used = |promotion: &Promotion| {
-        let approval = promotion.spec.approval.as_ref();
-        approval.and_then(|approval| approval.signature.as_deref()) == Some(signature.digest)
+        let mut given = promotion.spec.given_approvals();
+        given.any(|approval| approval.signature.as_deref() == Some(signature.digest))
     };
     if all.iter().any(used) {
         return Err(SignatureRefusal::Used);
@@ -69,11 +69,13 @@ pub fn approved_by<'a>(
 /// Whether the promotion was approved by a signature that would still be accepted. It must be kept as the
 /// record that the signature was used.
 pub(crate) fn guards_signature(promotion: &Promotion, now: Timestamp) -> bool {
-    let approval = promotion.spec.approval.as_ref();
-    let approval = approval.filter(|approval| approval.signature.is_some());
+    let given = promotion.spec.given_approvals();
+    let mut signed = given.filter(|approval| approval.signature.is_some());
     // The caller's clock may be ahead of ours by as much as a signature may be old.
-    let approved_at = approval.and_then(|approval| approval.at.as_ref());
-    approved_at.is_some_and(|at| now < later(at.0, 2 * SIGNATURE_AGE))
+    signed.any(|approval| {
+        let at = approval.at.as_ref();
+        at.is_some_and(|at| now < later(at.0, 2 * SIGNATURE_AGE))
+    })
 }
 
 /// The promotions of exactly that revision into an environment that wait for a person.
@@ -88,6 +90,6 @@ pub fn awaiting_approval<'a>(
         let spec = &promotion.spec;
         spec.pipeline == pipeline && spec.environment == environment && spec.revision == revision
     };
-    let waits = |promotion: &&Promotion| is_awaited(promotion, None);
+    let waits = |promotion: &&Promotion| is_awaited(promotion);
     promotions.iter().filter(is_meant).filter(waits).collect()
 }

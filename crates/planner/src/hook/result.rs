@@ -66,11 +66,11 @@ pub fn promotion_result(
 }
 
 fn of_promotion(promotion: &Promotion) -> Option<PromotionResult> {
-    if is_awaited(promotion, None) {
+    if is_awaited(promotion) {
         return Some(PromotionResult::Quiet);
     }
     let status = promotion.status.as_ref()?;
-    if promotion.spec.approval.is_some() && status.phase == Some(Phase::AwaitingApproval) {
+    if status.phase == Some(Phase::AwaitingApproval) {
         return None;
     }
     if status.phase? == Phase::Running {

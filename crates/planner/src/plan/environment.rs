@@ -4,13 +4,13 @@ use api::{
     Promotion,
     pipeline::{
         Environment, EnvironmentStatus, PromotionSettings, PromotionSummary, RanRevision,
-        TargetStatus,
+        RequestKind, TargetStatus,
     },
     promotion::Phase,
 };
 
 use super::{
-    EnvironmentPlan, Step,
+    EnvironmentPlan, Step, cancel,
     candidate::Candidate,
     gates::Answers,
     input::PlanInput,
@@ -22,7 +22,9 @@ use crate::{
     fold::push_front,
     gate::{self, CandidateQuestion, targets},
     hold::Hold,
-    promotion_phase::{is_deploying, is_unmerged, name_of, phase_of, was_merged},
+    promotion_phase::{
+        is_deploying, is_rejected, is_rollback, is_unmerged, name_of, phase_of, was_merged,
+    },
     time::Timestamp,
     validity,
 };
@@ -46,6 +48,10 @@ pub(super) fn plan(input: &PlanInput<'_>, environment: &Environment) -> Environm
         request::refuse_where_nothing_is_promoted(input, environment, &mut decision.says);
         return decision;
     };
+    cancel::take_back(input, &environment.name, &mut decision);
+    if !decision.steps.is_empty() {
+        return decision.finish();
+    }
     let planner = SitePlanner::new(input, environment, settings);
     match gate::ask_environment(&planner.environment_question()).hold() {
         Some(hold) => {
@@ -73,8 +79,10 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
         let revision = &promotion.spec.revision;
         let runs = |target: &TargetStatus| target.revision.as_ref() == Some(revision);
         let runs_here = status.is_some_and(|status| status.targets.iter().all(runs));
-        let is_abandoned = phase_of(promotion) == Some(Phase::Abandoned);
-        if is_abandoned && !runs_here && !rejected.contains(revision) {
+        let is_dropped = phase_of(promotion) == Some(Phase::Abandoned)
+            || is_rejected(promotion)
+            || cancel::cancellation(promotion).is_some() && !is_rollback(promotion);
+        if is_dropped && !runs_here && !rejected.contains(revision) {
             push_front(&mut rejected, revision);
         }
     }
@@ -143,7 +151,8 @@ impl SitePlanner<'_> {
     /// Brings what a person requested. Returns whether nothing else is to be done now.
     fn take_up_request(&self, decision: &mut EnvironmentDecision) -> bool {
         let (input, name) = (self.input, &self.environment.name);
-        let Some(request) = request::pending(input.pipeline, input.model, name) else {
+        let pending = request::pending(input.pipeline, input.model, name);
+        let Some(request) = pending.filter(|it| it.kind != RequestKind::Cancel) else {
             return false;
         };
         let wanted = match request::wanted(input, name, &request) {

@@ -1,7 +1,7 @@
 //! Requests of people: stored by the server, or written with kubectl in an annotation.
 //!
-//! A request is handled once, by its id. Of two that wait, the one with the later timestamp counts, and
-//! the other one is dropped.
+//! A request is handled once, by its id. Of two that wait, the one with the later timestamp counts (of two
+//! of the same second, one that cancels), and the other one is dropped.
 
 use std::collections::BTreeSet;
 
@@ -21,6 +21,7 @@ use serde_json::Value;
 use super::{
     EnvironmentPlan,
     input::PlanInput,
+    retry,
     site::{SiteDecision, WantedRevision},
 };
 use crate::{
@@ -39,11 +40,14 @@ pub(crate) fn pending(
     let handled = model.environments.get(environment)?.last_request.as_ref();
     let is_handled = |request: &Request| handled.is_some_and(|it| it.covers(&request.id));
     let waiting = present(pipeline, model, environment).filter(|request| !is_handled(request));
-    waiting.max_by_key(|request| at(request.at.as_ref()))
+    waiting.max_by_key(|request| {
+        let cancels = request.kind == RequestKind::Cancel;
+        (at(request.at.as_ref()), cancels)
+    })
 }
 
 /// Every request for an environment in the status and in the annotation.
-fn present(
+pub(super) fn present(
     pipeline: &Pipeline,
     model: &PipelineStatus,
     environment: &str,
@@ -133,6 +137,17 @@ pub(super) fn wanted(
     environment: &str,
     request: &Request,
 ) -> Result<WantedRevision, HandledRequest> {
+    let settings = input.settings(environment);
+    let policy = settings.and_then(|settings| settings.approval_policy.as_ref());
+    if request.by.is_none() && policy.is_some_and(|policy| policy.not_requester) {
+        let text =
+            "somebody else than who asks must approve, and it does not say who asks; add \"by\"";
+        return Err(refused(input, environment, request, text));
+    }
+    if request.kind == RequestKind::Retry {
+        return retry::failed(input, environment, request)
+            .map_err(|text| refused(input, environment, request, &text));
+    }
     if !is_usable(&request.revision) {
         return Err(refused(input, environment, request, "it names no revision"));
     }
@@ -294,7 +309,7 @@ pub(super) fn conclude(
 }
 
 /// The record of a refused request.
-fn refused(
+pub(super) fn refused(
     input: &PlanInput<'_>,
     environment: &str,
     request: &Request,
@@ -308,7 +323,7 @@ fn refused(
 }
 
 /// The record of a handled request, with its promotion and a message.
-fn handled(
+pub(super) fn handled(
     input: &PlanInput<'_>,
     environment: &str,
     request: &Request,

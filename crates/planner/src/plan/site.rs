@@ -223,9 +223,10 @@ impl<'a> SitePlanner<'a> {
         let to = spec.strategy.pull_request.as_ref();
         let is_automatic = to.is_some_and(|to| to.auto_merge);
         let is_past_approval = phase_of(promotion) == Some(Phase::WaitingForMerge)
-            && !(is_automatic && self.settings.manual && spec.approval.is_none());
-        spec.strategy == self.settings.strategy
-            && (is_past_approval || spec.needs_approval == self.settings.manual)
+            && !(is_automatic && self.approvals(promotion).is_missing());
+        let has_same_policy = spec.needs_approval == self.settings.needs_approval()
+            && spec.approval_policy == self.settings.approval_policy;
+        spec.strategy == self.settings.strategy && (is_past_approval || has_same_policy)
     }
 
     /// A promotion under way goes on unless a gate fails it: then it is withdrawn where something newer runs,
@@ -270,10 +271,11 @@ impl<'a> SitePlanner<'a> {
             };
         }
         let answers = Answers::of_promotion(question);
-        let is_awaited = approvals::is_awaited(promotion, Some(self.settings));
+        let approvals = self.approvals(promotion);
+        let is_awaited = approvals.is_awaited();
         let is_proposed = phase_of(promotion) == Some(Phase::WaitingForMerge);
         let hold = match is_awaited {
-            true => Some(approvals::hold(promotion)),
+            true => approvals.hold(),
             false if is_proposed => None,
             false => answers.first_hold(),
         };

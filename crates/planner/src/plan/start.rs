@@ -17,7 +17,7 @@ use super::{
     site::{SiteDecision, SitePlanner, WantedRevision},
 };
 use crate::{
-    gate::approvals,
+    gate::approvals::ApprovalQuestion,
     promotion_phase::{is_deploying, is_unmerged, name_of, shown_by},
     site_state::SiteState,
     time::stored,
@@ -41,15 +41,25 @@ impl SitePlanner<'_> {
             .filter(|old| is_unmerged(old) || is_deploying(old))
             .map(|old| end_for_successor(old, &promotion, &by))
             .collect();
-        let is_awaited = approvals::is_awaited(&promotion, Some(self.settings));
+        let hold = self.approvals(&promotion).hold();
         let decision = SiteDecision {
-            hold: is_awaited.then(|| approvals::hold(&promotion)),
-            waiting_approval: is_awaited.then(|| wanted.revision.clone()),
+            waiting_approval: hold.as_ref().map(|_| wanted.revision.clone()),
+            hold,
             promotion: Some(summary(&promotion)),
             ..SiteDecision::default()
         };
         steps.push(Step::StartPromotion(Box::new(promotion)));
         SiteDecision { steps, ..decision }
+    }
+
+    /// The approvals of a promotion as the gate is asked about them.
+    pub(super) fn approvals<'b>(&'b self, promotion: &'b Promotion) -> ApprovalQuestion<'b> {
+        ApprovalQuestion {
+            promotion,
+            pipeline: Some(self.input.pipeline),
+            settings: Some(self.settings),
+            now: self.input.now,
+        }
     }
 
     /// The promotion that brings a revision into a site.

@@ -1,14 +1,14 @@
 //! Finds the environments that lose a safeguard by an edit of a pipeline.
 //!
-//! Safeguards are `manual`, `soak` and `when`. Without the right to approve, nobody can weaken one, change
-//! the targets or the strategy of an environment that has one, or delete its pipeline: otherwise a person
-//! who may edit could remove a safeguard, promote, and restore it.
+//! Safeguards are `manual`, `approvalPolicy`, `soak` and `when`. Without the right to approve, nobody can
+//! weaken one, change the targets or the strategy of an environment that has one, or delete its pipeline:
+//! otherwise a person who may edit could remove a safeguard, promote, and restore it.
 
 use std::time::Duration;
 
 use api::{
     Pipeline,
-    pipeline::{Environment, PipelineSpec, PromotionSettings, When},
+    pipeline::{ApprovalPolicy, Environment, PipelineSpec, PromotionSettings, When},
 };
 
 /// The names of the environments that lose a safeguard by an edit, or, without a new pipeline, by its
@@ -50,8 +50,12 @@ impl<'a> PromotionRules<'a> {
         }
     }
 
-    fn is_manual(&self) -> bool {
-        self.settings.is_some_and(|settings| settings.manual)
+    fn needs_approval(&self) -> bool {
+        self.settings.is_some_and(PromotionSettings::needs_approval)
+    }
+
+    fn approval_policy(&self) -> Option<&'a ApprovalPolicy> {
+        self.settings?.approval_policy.as_ref()
     }
 
     fn soak(&self) -> Duration {
@@ -65,12 +69,13 @@ impl<'a> PromotionRules<'a> {
 
     fn is_guarded(&self) -> bool {
         let is_strict = self.when() == Some(When::AllTargetsReady);
-        self.is_manual() || !self.soak().is_zero() || is_strict
+        self.needs_approval() || !self.soak().is_zero() || is_strict
     }
 
     fn is_stricter_than(&self, new: &Self) -> bool {
         let all_to_less = self.when() == Some(When::AllTargetsReady) || new.allows_any();
-        self.is_manual() && !new.is_manual()
+        self.needs_approval() && !new.needs_approval()
+            || is_stricter(self.approval_policy(), new.approval_policy())
             || self.soak() > new.soak()
             || self.when() != new.when() && all_to_less
             || self.is_guarded() && !self.leads_to_same(new)
@@ -94,4 +99,20 @@ impl<'a> PromotionRules<'a> {
         self.environment.targets == other.environment.targets
             && self.settings.map(strategy_of) == other.settings.map(strategy_of)
     }
+}
+
+/// Whether fewer approvals, or approvals of more people or for a longer time, would do. Without a policy
+/// one approval is enough, also by the key of a webhook.
+fn is_stricter(old: Option<&ApprovalPolicy>, new: Option<&ApprovalPolicy>) -> bool {
+    let Some(old) = old else { return false };
+    let Some(new) = new else { return true };
+    let is_widened = new.from.is_empty() || !new.from.iter().all(|it| old.from.contains(it));
+    let expires_later = old.expires.as_ref().is_some_and(|old| {
+        let new = new.expires.as_ref();
+        new.is_none_or(|new| new.length() > old.length())
+    });
+    new.count < old.count
+        || !old.from.is_empty() && is_widened
+        || old.not_requester && !new.not_requester
+        || expires_later
 }

@@ -279,7 +279,7 @@ fn what_would_now_be_a_step_back_is_neither_merged_nor_pushed() {
             "prod[1.0.0 ok]\nrejected prod 2.0.0\npromotion prod 2.0.0 WaitingForMerge",
             "open"
         ),
-        "WaitingForMerge/Rejected: it is not merged now: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0"
+        "WaitingForMerge/Rejected: it is not merged now: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0"
     );
     // What people merged is followed.
     check(

@@ -301,6 +301,7 @@ fn finished_changes_go_after_a_week_or_when_there_are_too_many() {
 fn a_change_is_by_who_creates_it() {
     let may = |_: &str, _: Option<&str>| true;
     let writer = WritingUser {
+        groups: &[],
         name: "ann",
         may: &may,
     };

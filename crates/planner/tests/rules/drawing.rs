@@ -11,16 +11,16 @@
 
 use api::{
     Pipeline, Promotion, Time,
-    names::promotion_name,
+    names::{REQUEST_ANNOTATION, promotion_name},
     pipeline::{
-        AppReference, ClusterAppReference, ClusterReference, Environment, EnvironmentStatus,
-        Evidence, HandledRequest, PipelineSpec, PipelineStatus, PromotionSettings, Proposal,
-        PullRequest, ReportedRevision, Request, RequestKind, Scope, Source, SourceKind, Strategy,
-        Target, TargetProblem, TargetStatus, Track, When,
+        AppReference, ApprovalPolicy, Approver, ClusterAppReference, ClusterReference, Environment,
+        EnvironmentStatus, Evidence, HandledRequest, PipelineSpec, PipelineStatus,
+        PromotionSettings, Proposal, PullRequest, ReportedRevision, Request, RequestKind, Scope,
+        Source, SourceKind, Strategy, Target, TargetProblem, TargetStatus, Track, When,
     },
     promotion::{
-        Approval, Phase, PromotionRequest, PromotionSpec, PromotionStatus, PromotionTarget,
-        Withdrawal,
+        Approval, ObservedApproval, Phase, PromotionChange, PromotionRequest, PromotionSpec,
+        PromotionStatus, PromotionTarget, Rejection, Withdrawal,
     },
     revision::{identity, tag},
 };
@@ -139,6 +139,7 @@ fn configure(environment: &mut Environment, setting: &str) {
         });
     match setting.split_once(' ').unwrap_or((setting, "")) {
         ("manual", "") => settings.manual = true,
+        ("policy", words) => settings.approval_policy = Some(policy(words)),
         ("any", "") => settings.when = Some(When::AnyTargetReady),
         ("all", "") => settings.when = Some(When::AllTargetsReady),
         ("per", "target") => settings.scope = Some(Scope::Target),
@@ -154,6 +155,61 @@ fn configure(environment: &mut Environment, setting: &str) {
         }
         ("url", url) => settings.strategy.pull_request.as_mut().unwrap().url = url.to_owned(),
         _ => panic!("setting {setting:?} is not in the notation"),
+    }
+}
+
+/// `count [group:NAME] [user:NAME] [not-requester] [expires:30m]`.
+pub(crate) fn policy(text: &str) -> ApprovalPolicy {
+    let mut words = text.split_whitespace();
+    let mut policy = ApprovalPolicy {
+        count: words.next().unwrap().parse().unwrap(),
+        ..ApprovalPolicy::default()
+    };
+    for word in words {
+        let name = |name: &str| Some(name.to_owned());
+        match word.split_once(':').unwrap_or((word, "")) {
+            ("group", group) => policy.from.push(Approver {
+                group: name(group),
+                user: None,
+            }),
+            ("user", user) => policy.from.push(Approver {
+                group: None,
+                user: name(user),
+            }),
+            ("not-requester", "") => policy.not_requester = true,
+            ("expires", length) => policy.expires = Some(length.parse().unwrap()),
+            _ => panic!("{word:?} is not in the notation of policies"),
+        }
+    }
+    policy
+}
+
+/// `name[/group][@digest][~observed ago]`.
+fn approval(text: &str, status: &mut PromotionStatus) -> Approval {
+    let (text, observed) = match text.split_once('~') {
+        Some((text, time)) => (text, Some(ago(time))),
+        None => (text, None),
+    };
+    let (text, digest) = match text.split_once('@') {
+        Some((text, digest)) => (text, Some(digest.to_owned())),
+        None => (text, None),
+    };
+    let (by, group) = match text.split_once('/') {
+        Some((by, group)) => (by, Some(group.to_owned())),
+        None => (text, None),
+    };
+    if observed.is_some() {
+        status.approvals.push(ObservedApproval {
+            by: by.to_owned(),
+            at: None,
+            observed_at: observed,
+        });
+    }
+    Approval {
+        by: by.to_owned(),
+        group,
+        change_digest: digest,
+        ..Approval::default()
     }
 }
 
@@ -274,6 +330,16 @@ fn fact(world: &mut World, line: &str) {
                 .requests
                 .insert((*environment).to_owned(), request(rest));
         }
+        ["anonymous", environment, rest @ ..] => {
+            let mut request = request(rest);
+            request.by = None;
+            model.requests.insert((*environment).to_owned(), request);
+        }
+        ["written", environment, rest @ ..] => {
+            let request = serde_json::json!({*environment: request(rest)}).to_string();
+            let annotations = world.pipeline.metadata.annotations.get_or_insert_default();
+            annotations.insert(REQUEST_ANNOTATION.to_owned(), request);
+        }
         ["promotion", environment, rest @ ..] => {
             let promotion = promotion(world, environment, rest);
             world.promotions.push(promotion);
@@ -311,9 +377,11 @@ fn request(words: &[&str]) -> Request {
     Request {
         kind: match words[0] {
             "Rollback" => RequestKind::Rollback,
+            "Cancel" => RequestKind::Cancel,
+            "Retry" => RequestKind::Retry,
             _ => RequestKind::Promote,
         },
-        revision: words[1].to_owned(),
+        revision: words[1].trim_start_matches('-').to_owned(),
         id: words[2].to_owned(),
         by: Some("ada".to_owned()),
         at: Some(ago("1m")),
@@ -333,7 +401,8 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
         strategy: settings
             .map(|settings| settings.strategy.clone())
             .unwrap_or_default(),
-        needs_approval: settings.is_some_and(|settings| settings.manual),
+        needs_approval: settings.is_some_and(|settings| settings.needs_approval()),
+        approval_policy: settings.and_then(|settings| settings.approval_policy.clone()),
         ..PromotionSpec::default()
     };
     let mut status = PromotionStatus::default();
@@ -343,10 +412,36 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
         match word {
             "approved" => {
                 let by = "ada".to_owned();
-                spec.approval = Some(Approval {
+                spec.approvals.push(Approval {
                     by,
                     ..Approval::default()
                 });
+            }
+            "by" => {
+                let approval = approval(&next(), &mut status);
+                spec.approvals.push(approval);
+            }
+            "rejected-by" => {
+                spec.rejection = Some(Rejection {
+                    by: next(),
+                    note: Some("it loses orders".to_owned()),
+                    ..Rejection::default()
+                });
+            }
+            "changes" => {
+                status.change = Some(PromotionChange {
+                    digest: next(),
+                    ..PromotionChange::default()
+                });
+            }
+            "cancelled" => {
+                spec.withdrawn = Some(Withdrawal {
+                    reason: "Cancelled by ada".to_owned(),
+                });
+            }
+            "asker" => {
+                let by = Some(next());
+                spec.request.get_or_insert_default().by = by;
             }
             "withdrawn" => {
                 spec.withdrawn = Some(Withdrawal {

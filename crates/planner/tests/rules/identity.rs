@@ -52,7 +52,7 @@ fn tags_say_which_is_older() {
 fn what_was_rejected_or_left_is_known_by_its_digest() {
     check(
         "dev[latest@sha256:b ok] > prod[latest@sha256:a ok]\nkustomization\nrejected prod sha256:b",
-        "prod: Rejected: latest@sha256:b was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for latest@sha256:b
+        "prod: Rejected: latest@sha256:b was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for latest@sha256:b
          prod rejects sha256:b",
     );
     check(

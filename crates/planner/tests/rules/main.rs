@@ -7,6 +7,7 @@
 
 mod adoption;
 
+mod approvals;
 mod attempt;
 mod canary;
 mod change;

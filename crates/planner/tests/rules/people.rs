@@ -52,7 +52,7 @@ fn a_state_is_one_word() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0",
         "ready > held
-         not yet: prod is held: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0",
+         not yet: prod is held: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0",
     );
     check(
         "dev[2.0.0 unreachable] > prod{suspended}[2.0.0 ok]",
@@ -211,6 +211,45 @@ fn what_can_never_hold_is_told_before_it_runs() {
         &[
             "a GitRepository proposes nothing for a HelmRelease; one of [HelmChart, OCIRepository, Hook] does",
         ],
+    );
+}
+
+#[test]
+fn an_approval_policy_that_nobody_can_meet_is_told() {
+    let policy = |policy: &str, expected: &[&str]| {
+        let drawing = format!("dev[2.0.0 ok] > prod{{policy {policy}}}[1.0.0 ok]");
+        check_lint(&drawing, expected);
+    };
+    policy("2", &[]);
+    policy("2 group:sre not-requester expires:1h", &[]);
+    policy(
+        "0",
+        &["the approvalPolicy of prod asks for 0 approvals; from 1 to 16 are possible"],
+    );
+    policy(
+        "17",
+        &["the approvalPolicy of prod asks for 17 approvals; from 1 to 16 are possible"],
+    );
+    policy(
+        "2 user:ann user:ann",
+        &[
+            "the approvalPolicy of prod can never be met: it asks for 2 approvals, and from names 1 users and no group",
+        ],
+    );
+    policy("2 user:ann group:sre", &[]);
+    policy(
+        "1 expires:0s",
+        &["the approvalPolicy of prod can never be met: approvals expire at once"],
+    );
+    policy(
+        "1 user:ann not-requester",
+        &[
+            "(warning) the approvalPolicy of prod cannot be met for what one of its users requested: name one more",
+        ],
+    );
+    check_lint(
+        "dev[2.0.0 ok] > prod{manual, policy 1}[1.0.0 ok]",
+        &["(warning) manual of prod has no effect beside approvalPolicy"],
     );
 }
 

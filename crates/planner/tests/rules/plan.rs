@@ -250,7 +250,7 @@ fn what_was_rejected_meanwhile_is_held() {
         "dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2]
          promotion prod 2.0.0 Abandoned at c1 prod-1
          promotion prod 2.0.0 WaitingForMerge at c2 prod-2",
-        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
+        "prod: Rejected: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
 }
@@ -283,7 +283,7 @@ fn a_revision_that_reached_only_some_targets_has_not_been_left() {
 fn rejected_revisions_wait_for_a_person() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned",
-        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
+        "prod: Rejected: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
     check(
@@ -298,7 +298,7 @@ fn rejected_revisions_wait_for_a_person() {
 fn tries_are_told_apart_by_number() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned #1\npromotion prod 2.0.0 Withdrawn",
-        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
+        "prod: Rejected: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
     check(
@@ -804,7 +804,7 @@ fn what_a_signature_has_approved_is_kept_while_the_signature_is_accepted() {
     };
     let now = crate::drawing::now();
     assert_eq!(removed(&world, now), 2);
-    let approval = world.promotions[1].spec.approval.as_mut().unwrap();
+    let approval = &mut world.promotions[1].spec.approvals[0];
     approval.at = Some(api::Time(now));
     approval.signature = Some("a5".to_owned());
     assert_eq!(removed(&world, now), 1);

@@ -25,7 +25,12 @@ enum Happening {
     },
     Merge(usize),
     Close(usize),
-    Approve(usize),
+    Approve(usize, usize),
+    Reject(usize),
+    Cancel,
+    Retry,
+    /// Somebody edits in git what promotions change.
+    Edit,
     Sync(bool),
     Revert {
         target: usize,
@@ -54,7 +59,11 @@ fn happening() -> impl Strategy<Value = Happening> {
         ),
         4 => (0..4_usize).prop_map(Happening::Merge),
         1 => (0..4_usize).prop_map(Happening::Close),
-        3 => (0..4_usize).prop_map(Happening::Approve),
+        6 => (0..4_usize, 0..4_usize).prop_map(|(nth, person)| Happening::Approve(nth, person)),
+        1 => (0..4_usize).prop_map(Happening::Reject),
+        1 => Just(Happening::Cancel),
+        1 => Just(Happening::Retry),
+        1 => Just(Happening::Edit),
         4 => any::<bool>().prop_map(Happening::Sync),
         1 => (target, revision.clone())
             .prop_map(|(target, revision)| Happening::Revert { target, revision }),
@@ -92,7 +101,11 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
         }
         Happening::Merge(nth) => simulation.end_pull_request(*nth, "merged"),
         Happening::Close(nth) => simulation.end_pull_request(*nth, "closed"),
-        Happening::Approve(nth) => simulation.approve(*nth),
+        Happening::Approve(nth, person) => simulation.approve(*nth, *person),
+        Happening::Reject(nth) => simulation.reject(*nth),
+        Happening::Cancel => simulation.request(RequestKind::Cancel, ""),
+        Happening::Retry => simulation.request(RequestKind::Retry, ""),
+        Happening::Edit => simulation.edit(),
         Happening::Sync(works) => simulation.sync(*works),
         Happening::Revert { target, revision } => {
             let index = of(simulation, "prod", *target);
@@ -121,7 +134,8 @@ proptest! {
     #[test]
     fn nothing_that_must_hold_is_ever_broken(
         happenings in prop::collection::vec((happening(), any::<bool>(), 0..10_u8), 1..60),
-        (manual, any_target, per_target, is_ordered) in any::<(bool, bool, bool, bool)>(),
+        (any_target, per_target, is_ordered) in any::<(bool, bool, bool)>(),
+        approvals in prop::sample::select(vec!["", "manual", "policy 2 group:sre not-requester expires:30m"]),
         merges in any::<bool>(),
         (dev, prod) in (1..3_usize, 1..3_usize),
     ) {
@@ -130,7 +144,7 @@ proptest! {
             .collect();
         let targets = |count: usize| vec![format!("{} ok", revisions[0]); count].join(", ");
         let settings = [
-            (manual, "manual"),
+            (!approvals.is_empty(), approvals),
             (any_target, "any"),
             (per_target, "per target"),
             (merges, "merged by the forge"),

@@ -101,7 +101,7 @@ fn a_rollback_rejects_what_it_leaves() {
     );
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\nran prod 1.0.0 2.0.0\nrejected prod 2.0.0\nhandled prod r1\npromotion prod 1.0.0 Succeeded merged 1m asked r1",
-        "prod: Rejected: 2.0.0 was rolled back in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
+        "prod: Rejected: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0
          prod request r1: -",
     );

@@ -1,7 +1,9 @@
 //! What people may write by themselves.
 
 use api::{Pipeline, Promotion};
-use planner::{WritingUser, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion};
+use planner::{
+    WritingUser, approving_group, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
+};
 use serde_json::{Value, json};
 
 fn merged(mut value: Value, patch: Value) -> Value {
@@ -17,9 +19,11 @@ fn merged(mut value: Value, patch: Value) -> Value {
     }
 }
 
-/// `name: verb verb/environment …`
+/// `name of group and group: verb verb/environment …`
 fn ask<T>(writer: &str, refuse: impl Fn(&WritingUser<'_>) -> T) -> T {
     let (name, verbs) = writer.split_once(": ").unwrap_or((writer, ""));
+    let (name, groups) = name.split_once(" of ").unwrap_or((name, ""));
+    let groups: Vec<_> = groups.split(" and ").map(str::to_owned).collect();
     let may = |verb: &str, environment: Option<&str>| {
         let wanted = match environment {
             Some(environment) => format!("{verb}/{environment}"),
@@ -27,7 +31,11 @@ fn ask<T>(writer: &str, refuse: impl Fn(&WritingUser<'_>) -> T) -> T {
         };
         verbs.split(' ').any(|has| has == wanted)
     };
-    refuse(&WritingUser { name, may: &may })
+    refuse(&WritingUser {
+        name,
+        groups: &groups,
+        may: &may,
+    })
 }
 
 fn promotion(spec: Value) -> Promotion {
@@ -54,38 +62,163 @@ fn check(refused: Option<String>, expected: &str) {
     );
 }
 
+/// The same table is tried on a real API server in `testbed/tests/policy.rs`.
 #[test]
-fn approvals_are_by_who_may_and_says_so() {
-    let old = promotion(json!({}));
-    let by = |name: &str| promotion(json!({"approval": {"by": name}}));
-    for (writer, new, expected) in [
-        ("ann: approve", by("ann"), ""),
-        ("ann: approve/prod", by("ann"), ""),
+fn attacks_on_approvals_are_refused() {
+    let no_right =
+        "may not approve or reject promotions of pipeline shop into prod: the verb approve";
+    let own = "everybody gives and replaces only their own approval";
+    let policy =
+        json!({"count": 2, "from": [{"group": "sre"}, {"user": "ann"}], "notRequester": true});
+    let request = json!({"id": "1", "kind": "Promote", "by": "eve"});
+    let bob = json!({"by": "bob", "group": "sre"});
+    let given = |approvals: Value| json!({"approvals": approvals});
+    for (writer, before, patch, expected) in [
+        ("ann: approve", json!([]), given(json!([{"by": "ann"}])), ""),
+        (
+            "ann: approve/prod",
+            json!([]),
+            given(json!([{"by": "ann"}])),
+            "",
+        ),
         (
             "ann: approve/dev promote",
-            by("ann"),
-            "ann may not approve promotions of pipeline shop into prod",
+            json!([]),
+            given(json!([{"by": "ann"}])),
+            no_right,
         ),
-        ("ann", by("ann"), "the verb approve"),
-        ("ann: approve", by("boss"), "spec.approval.by must be ann"),
+        ("ann", json!([]), given(json!([{"by": "ann"}])), no_right),
         (
             "ann: approve",
-            promotion(json!({"withdrawn": {"reason": "no"}})),
+            json!([]),
+            given(json!([{"by": "boss"}])),
+            own,
+        ),
+        (
+            "ann: approve",
+            json!([]),
+            given(json!([{"by": "ann"}, {"by": "boss"}])),
+            own,
+        ),
+        (
+            "ann: approve",
+            json!([bob]),
+            given(json!([{"by": "ann"}])),
+            own,
+        ),
+        (
+            "ann: approve",
+            json!([bob]),
+            given(json!([{"by": "bob", "group": "sre", "changeDigest": "forged"}, {"by": "ann"}])),
+            own,
+        ),
+        (
+            "ann: approve",
+            json!([bob]),
+            given(json!([{"by": "ann"}, bob])),
+            "",
+        ),
+        (
+            "ann: approve",
+            json!([{"by": "ann"}]),
+            given(json!([{"by": "ann", "note": "again"}])),
+            "",
+        ),
+        (
+            "bob: approve",
+            json!([]),
+            given(json!([bob])),
+            "bob is not in the group sre",
+        ),
+        (
+            "bob: approve",
+            json!([]),
+            given(json!([{"by": "bob"}])),
+            "do not count from bob",
+        ),
+        (
+            "bob of ops: approve",
+            json!([]),
+            given(json!([{"by": "bob", "group": "ops"}])),
+            "do not count from bob",
+        ),
+        (
+            "bob of sre and ops: approve",
+            json!([]),
+            given(json!([bob])),
+            "",
+        ),
+        (
+            "eve of sre: approve",
+            json!([]),
+            given(json!([{"by": "eve", "group": "sre"}])),
+            "eve requested this promotion, so somebody else must approve it",
+        ),
+        (
+            "ann: approve",
+            json!([]),
+            given(json!([{"by": "ann", "signature": "a5"}])),
+            "approvals by the key of a webhook are written by Sluice",
+        ),
+        (
+            "secret:keys: approve",
+            json!([]),
+            given(json!([{"by": "secret:keys"}])),
+            "approvals by the key of a webhook are written by Sluice",
+        ),
+        (
+            "ann: approve",
+            json!([]),
+            json!({"rejection": {"by": "ann"}}),
+            "",
+        ),
+        (
+            "ann: approve",
+            json!([]),
+            json!({"rejection": {"by": "boss"}}),
+            "spec.rejection.by must be ann",
+        ),
+        (
+            "ann: promote",
+            json!([]),
+            json!({"rejection": {"by": "ann"}}),
+            no_right,
+        ),
+        (
+            "ann: approve",
+            json!([]),
+            json!({"withdrawn": {"reason": "no"}}),
             "withdrawn by Sluice",
         ),
-        ("ann", promotion(json!({})), ""),
+        ("ann", json!([bob]), json!({}), ""),
     ] {
-        check(
-            ask(writer, |writer| refuse_promotion(Some(&old), &new, writer)),
-            expected,
-        );
+        let fixed = json!({"approvalPolicy": policy, "request": request, "approvals": before});
+        let old = promotion(fixed.clone());
+        let new = promotion(merged(fixed, patch.clone()));
+        let refused = ask(writer, |writer| refuse_promotion(Some(&old), &new, writer));
+        let refused = refused.unwrap_or_default();
+        let is_right = refused.contains(expected) && refused.is_empty() == expected.is_empty();
+        assert!(is_right, "{writer} {patch}: {refused}");
     }
     let new = promotion(json!({}));
-    check(
-        ask("ann: approve", |writer| {
-            refuse_promotion(None, &new, writer)
-        }),
-        "created by Sluice",
+    let created = ask("ann: approve", |it| refuse_promotion(None, &new, it));
+    check(created, "created by Sluice");
+}
+
+#[test]
+fn the_group_of_an_approval_is_one_that_the_policy_names() {
+    let policy = json!({"from": [{"group": "ops"}, {"group": "sre"}, {"user": "ann"}]});
+    let promotion = promotion(json!({"approvalPolicy": policy}));
+    let group = |user: &str, groups: &[&str]| {
+        let groups: Vec<_> = groups.iter().map(|it| (*it).to_owned()).collect();
+        approving_group(&promotion.spec, user, &groups)
+    };
+    assert_eq!(group("bob", &["all", "sre"]), Ok(Some("sre".to_owned())));
+    assert_eq!(group("ann", &["sre"]), Ok(None));
+    assert!(
+        group("cid", &["all"])
+            .unwrap_err()
+            .contains("do not count from cid")
     );
 }
 
@@ -182,6 +315,7 @@ fn guarded(prod: &str) -> Pipeline {
         let (name, value) = setting.split_once(' ').unwrap();
         match name {
             "manual" => promotion["manual"] = json!(value == "true"),
+            "policy" => promotion["approvalPolicy"] = json!(crate::drawing::policy(value)),
             "targets" => targets = json!([{"namespace": value}]),
             "strategy" => promotion["strategy"] = json!({value: {}}),
             "early" => {
@@ -210,6 +344,25 @@ fn weakening_needs_the_right_to_approve() {
         ("manual true", "manual true, targets other", refused),
         ("manual true", "manual true, strategy webhook", refused),
         ("manual true", "manual true, when AnyTargetReady", refused),
+        ("policy 1", "", refused),
+        ("policy 1", "manual true", refused),
+        ("manual true", "policy 1", ""),
+        ("policy 2", "policy 1", refused),
+        ("policy 1", "policy 2", ""),
+        ("policy 1 group:sre", "policy 1", refused),
+        ("policy 1 group:sre", "policy 1 group:sre user:ann", refused),
+        ("policy 1 group:sre", "policy 1 group:ops", refused),
+        ("policy 1 group:sre user:ann", "policy 1 user:ann", ""),
+        ("policy 1", "policy 1 group:sre", ""),
+        ("policy 1 not-requester", "policy 1", refused),
+        ("policy 1", "policy 1 not-requester", ""),
+        ("policy 1 expires:1h", "policy 1", refused),
+        ("policy 1 expires:1h", "policy 1 expires:61m", refused),
+        ("policy 1 expires:1h", "policy 1 expires:60m", ""),
+        ("policy 1", "policy 1 expires:1h", ""),
+        ("policy 1", "policy 1, targets other", refused),
+        ("policy 1", "policy 1, strategy webhook", refused),
+        ("policy 1", "-", refused),
         ("soak 1h", "soak 59m", refused),
         ("soak 1h", "soak 60m", ""),
         ("soak 1h", "soak 2h", ""),

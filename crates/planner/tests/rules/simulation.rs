@@ -6,7 +6,7 @@ use api::{
     Promotion, Revision, Time,
     app::AppReading,
     pipeline::{PipelineStatus, Request, RequestKind},
-    promotion::{Approval, Phase},
+    promotion::{Approval, Phase, PromotionChange, Rejection},
 };
 use planner::{
     AttemptInput, ExternalAction, ObservedApp, ObservedEnvironment, ObservedPipeline,
@@ -15,6 +15,11 @@ use planner::{
 };
 
 use crate::{drawing::World, show};
+
+/// Who requests promotions.
+const REQUESTER: &str = "dan";
+/// How long an approval counts where the policy is in force.
+const EXPIRES: Duration = Duration::from_secs(30 * 60);
 
 /// One target as it really is.
 #[derive(Clone, Debug, PartialEq)]
@@ -44,10 +49,18 @@ pub(crate) struct Simulation {
     requests: usize,
     /// What the only target of prod was seen to run.
     history: Vec<String>,
+    /// How often somebody edited the values in git that promotions change.
+    edits: usize,
 }
 
 impl Simulation {
-    pub(crate) fn new(world: World) -> Self {
+    pub(crate) fn new(mut world: World) -> Self {
+        for promotion in &mut world.promotions {
+            let digest = digest(promotion, 0);
+            for approval in &mut promotion.spec.approvals {
+                approval.change_digest = Some(digest.clone());
+            }
+        }
         let model = world.model();
         let truth = model.environments.iter().map(|(name, environment)| {
             let targets = environment.targets.iter().map(|target| Truth {
@@ -65,6 +78,7 @@ impl Simulation {
             git: BTreeMap::new(),
             requests: 0,
             history: Vec::new(),
+            edits: 0,
             world,
         }
     }
@@ -174,15 +188,21 @@ impl Simulation {
         let tries = self.world.promotions.iter().filter(|other| {
             site_of(&other.spec, "default") == place && other.spec.revision == spec.revision
         });
-        let last = tries
-            .max_by_key(|other| other.spec.ordinal)
-            .and_then(|last| last.status.as_ref()?.phase);
+        let last = tries.max_by_key(|other| other.spec.ordinal);
+        let phase = last.and_then(|last| last.status.as_ref()?.phase);
         assert_ne!(
-            last,
+            phase,
             Some(Phase::Abandoned),
             "{} was abandoned",
             spec.revision
         );
+        let was_dropped = last.is_some_and(|last| {
+            let asked = last.spec.request.as_ref();
+            let is_rollback = asked.is_some_and(|asked| asked.kind == RequestKind::Rollback);
+            let is_cancelled = planner::cancellation(last).is_some() && !is_rollback;
+            is_cancelled || last.spec.rejection.is_some() && may_merge(last)
+        });
+        assert!(!was_dropped, "{} was rejected or cancelled", spec.revision);
         let here = self.world.pipeline.status.as_ref().unwrap().environments["prod"]
             .targets
             .iter();
@@ -219,7 +239,8 @@ impl Simulation {
     /// One pass of the promotion loop over all promotions. With a crash no status is written.
     pub(crate) fn attempt(&mut self, crashes: bool) {
         for index in 0..self.world.promotions.len() {
-            let promotion = self.world.promotions[index].clone();
+            let mut promotion = self.world.promotions[index].clone();
+            self.compute_change(&mut promotion);
             let around = AttemptInput {
                 pipeline: Some(&self.world.pipeline),
                 promotions: &self.world.promotions,
@@ -265,17 +286,55 @@ impl Simulation {
         );
     }
 
+    /// Computes what a promotion changes, as long as that is not in git.
+    fn compute_change(&self, promotion: &mut Promotion) {
+        if !promotion.spec.needs_approval || !may_merge(promotion) {
+            return;
+        }
+        let digest = digest(promotion, self.edits);
+        let status = promotion.status.get_or_insert_default();
+        if status.phase != Some(Phase::WaitingForMerge) {
+            status.change = Some(PromotionChange {
+                digest,
+                ..PromotionChange::default()
+            });
+        }
+    }
+
+    /// How many people have approved exactly this change, are in the group that the policy names, did not
+    /// request it, and did so less than the policy's time ago.
+    fn approvers(&self, promotion: &Promotion) -> usize {
+        let spec = &promotion.spec;
+        let status = promotion.status.clone().unwrap_or_default();
+        let digest = status.change.as_ref().map(|change| change.digest.clone());
+        let counts = |approval: &&Approval| {
+            let observed = status.approvals.iter().find(|it| it.by == approval.by);
+            let observed = observed.and_then(|it| it.observed_at.as_ref());
+            let is_fresh = observed.is_some_and(|at| self.now < at.0 + EXPIRES);
+            let is_by_policy = ["ann", "bob", "dan"].contains(&approval.by.as_str())
+                && (spec.request.is_none() || approval.by != REQUESTER)
+                && is_fresh;
+            approval.change_digest == digest && (spec.approval_policy.is_none() || is_by_policy)
+        };
+        spec.approvals.iter().filter(counts).count()
+    }
+
     /// What must hold whenever something is pushed.
     fn check_act(&self, promotion: &Promotion) {
         let spec = &self.world.pipeline.spec;
         assert!(!spec.suspend, "suspended, something is pushed");
         let settings = spec.promotion_into("prod").unwrap();
-        let is_approved = promotion.spec.approval.is_some();
+        let needed = match &settings.approval_policy {
+            Some(policy) => policy.count as usize,
+            None => usize::from(settings.manual),
+        };
+        let approvers = self.approvers(promotion);
         assert!(
-            !settings.manual || is_approved,
-            "{} is not approved",
-            promotion.spec.revision
+            approvers >= needed,
+            "{promotion:?} has {approvers} approvals, not {needed}"
         );
+        let rejection = &promotion.spec.rejection;
+        assert!(rejection.is_none(), "{promotion:?} is rejected");
         let place = site_of(&promotion.spec, "default");
         let others = self.world.promotions.iter().filter(|other| {
             site_of(&other.spec, "default") == place
@@ -433,30 +492,61 @@ impl Simulation {
         for _ in 0..8 {
             self.now += Duration::from_secs(7200);
             self.plan(false);
-            (0..4).for_each(|_| self.approve(0));
-            (0..2).for_each(|_| self.attempt(false));
+            // The change is computed before it is approved.
+            self.attempt(false);
+            for nth in 0..4 {
+                self.approve(nth, 0);
+                self.approve(nth, 1);
+            }
+            (0..3).for_each(|_| self.attempt(false));
             (0..4).for_each(|_| self.end_pull_request(0, "merged"));
             self.sync(true);
             self.attempt(false);
         }
     }
 
-    pub(crate) fn approve(&mut self, nth: usize) {
-        let mut waiting: Vec<_> = self
-            .world
-            .promotions
-            .iter_mut()
-            .filter(|promotion| promotion.spec.needs_approval && promotion.spec.approval.is_none())
-            .collect();
-        if waiting.is_empty() {
+    /// Somebody approves what a promotion changes now. The first three are in the group that the policy
+    /// names, and the third requests promotions.
+    pub(crate) fn approve(&mut self, nth: usize, person: usize) {
+        let by = ["ann", "bob", REQUESTER, "eve"][person % 4];
+        let at = Some(Time(self.now));
+        let Some(promotion) = self.nth_open(nth) else {
             return;
-        }
-        let index = nth % waiting.len();
-        let by = "ada".to_owned();
-        waiting[index].spec.approval = Some(Approval {
-            by,
+        };
+        let status = promotion.status.as_ref();
+        let change = status.and_then(|status| status.change.as_ref());
+        let approval = Approval {
+            by: by.to_owned(),
+            group: (by != "eve").then(|| "sre".to_owned()),
+            at,
+            change_digest: change.map(|change| change.digest.clone()),
             ..Approval::default()
-        });
+        };
+        promotion.spec.approvals.retain(|it| it.by != by);
+        promotion.spec.approvals.push(approval);
+    }
+
+    pub(crate) fn reject(&mut self, nth: usize) {
+        if let Some(promotion) = self.nth_open(nth) {
+            promotion.spec.rejection.get_or_insert_with(|| Rejection {
+                by: "ann".to_owned(),
+                ..Rejection::default()
+            });
+        }
+    }
+
+    /// Somebody edits the values in git that promotions change.
+    pub(crate) fn edit(&mut self) {
+        self.edits += 1;
+    }
+
+    fn nth_open(&mut self, nth: usize) -> Option<&mut Promotion> {
+        let open = self.world.promotions.iter_mut().filter(|it| may_merge(it));
+        let mut open: Vec<_> = open.collect();
+        match open.len() {
+            0 => None,
+            count => Some(open.swap_remove(nth % count)),
+        }
     }
 
     pub(crate) fn request(&mut self, kind: RequestKind, revision: &str) {
@@ -465,6 +555,7 @@ impl Simulation {
             id: format!("r{}", self.requests),
             revision: revision.to_owned(),
             kind,
+            by: Some(REQUESTER.to_owned()),
             at: Some(Time(self.now)),
             unseen: true,
             ..Request::default()
@@ -472,6 +563,11 @@ impl Simulation {
         let status = self.world.pipeline.status.as_mut().unwrap();
         status.requests.insert("prod".to_owned(), request);
     }
+}
+
+/// The digest of what a promotion changes after so many edits of git.
+fn digest(promotion: &Promotion, edits: usize) -> String {
+    format!("{} over edit {edits}", promotion.spec.revision)
 }
 
 fn may_merge(promotion: &Promotion) -> bool {

@@ -1,20 +1,23 @@
-//! Records approvals in `spec.approval` of Promotions.
+//! Records approvals and rejections in the spec of Promotions.
 //!
-//! Callers authorize first. Every write carries the resourceVersion that was read, so that an
-//! approval somebody else gave in between is kept.
+//! Callers authorize first. Every write carries the resourceVersion that was read and is made anew after a
+//! conflict, so that nothing somebody else wrote in between is lost.
 
-use api::{Promotion, promotion::Approval};
+use api::{
+    Promotion,
+    promotion::{Approval, Rejection},
+};
 use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
 use planner::hook::awaiting_approval;
 use runtime::ObjectKey;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{AppState, FIELD_MANAGER};
 
-/// How often an approval is tried again after a conflicting write.
+/// How often a write is tried again after a conflict.
 const MAX_ATTEMPTS: usize = 5;
 
 impl AppState {
@@ -43,42 +46,66 @@ impl AppState {
         Ok(promotions.list(&parameters).await?.items)
     }
 
-    /// Approves each of the promotions, unless it is approved already. `signature` is the digest of
-    /// the signed request that approves.
+    /// Adds an approval to a promotion, or replaces the one by the same user. It is for the change that
+    /// the promotion says it makes.
     pub(crate) async fn approve(
         &self,
-        promotions: &[Promotion],
+        promotion: &Promotion,
+        approval: Approval,
+    ) -> Result<(), kube::Error> {
+        let status = promotion.status.as_ref();
+        let change = status.and_then(|status| status.change.as_ref());
+        let approval = Approval {
+            at: Some(self.now_in_seconds()),
+            change_digest: change.map(|change| change.digest.clone()),
+            ..approval
+        };
+        let add = |promotion: &Promotion| {
+            let others = promotion.spec.approvals.iter();
+            let others = others.filter(|it| it.by != approval.by);
+            let all: Vec<_> = others.chain([&approval]).collect();
+            Some(json!({"approvals": all}))
+        };
+        self.patch_promotion(promotion, add).await
+    }
+
+    /// Rejects a promotion, unless somebody has rejected it already.
+    pub(crate) async fn reject(
+        &self,
+        promotion: &Promotion,
         by: &str,
         note: Option<&str>,
-        signature: Option<&str>,
     ) -> Result<(), kube::Error> {
-        let approval = Approval {
+        let rejection = Rejection {
             by: by.to_owned(),
             at: Some(self.now_in_seconds()),
             note: note.map(str::to_owned),
-            signature: signature.map(str::to_owned),
-            ..Approval::default()
         };
-        for promotion in promotions {
-            self.approve_one(promotion, &approval).await?;
-        }
-        Ok(())
+        let reject = |promotion: &Promotion| {
+            let is_open = promotion.spec.rejection.is_none();
+            is_open.then(|| json!({"rejection": rejection}))
+        };
+        self.patch_promotion(promotion, reject).await
     }
 
-    async fn approve_one(
+    /// Writes the spec patch that `make_patch` returns for the newest state of a promotion; nothing if it
+    /// returns none.
+    async fn patch_promotion(
         &self,
         promotion: &Promotion,
-        approval: &Approval,
+        make_patch: impl Fn(&Promotion) -> Option<Value>,
     ) -> Result<(), kube::Error> {
         let namespace = promotion.namespace().unwrap_or_default();
         let api: Api<Promotion> = Api::namespaced(self.client.clone(), &namespace);
         let name = promotion.name_any();
-        let mut version = promotion.resource_version();
+        let mut newest = promotion.clone();
         for attempts_left in (0..MAX_ATTEMPTS).rev() {
-            let body = json!({
-                "metadata": {"resourceVersion": version},
-                "spec": {"approval": approval},
-            });
+            let Some(spec) = make_patch(&newest) else {
+                self.objects.wrote_promotion(newest);
+                return Ok(());
+            };
+            let version = newest.resource_version();
+            let body = json!({"metadata": {"resourceVersion": version}, "spec": spec});
             let parameters = PatchParams::apply(FIELD_MANAGER);
             match api.patch(&name, &parameters, &Patch::Merge(&body)).await {
                 Ok(written) => {
@@ -86,12 +113,7 @@ impl AppState {
                     return Ok(());
                 }
                 Err(kube::Error::Api(refusal)) if refusal.code == 409 && attempts_left > 0 => {
-                    let newest = api.get(&name).await?;
-                    version = newest.resource_version();
-                    if newest.spec.approval.is_some() {
-                        self.objects.wrote_promotion(newest);
-                        return Ok(());
-                    }
+                    newest = api.get(&name).await?;
                 }
                 Err(error) => return Err(error),
             }

@@ -101,12 +101,16 @@ async fn act_on(
         revision: form.revision.filter(|revision| !revision.is_empty()),
         note: form.note.filter(|note| !note.is_empty()),
         unseen: form.unseen.is_some(),
+        ..ActionBody::default()
     };
     let done =
         act_on_environment(app_state, &viewer.caller, key, &environment, verb, &body).await?;
     Ok(match done {
         ActionResult::Approved { revision, .. } => {
             format!("{revision} is approved for {environment}.")
+        }
+        ActionResult::Rejected { rejected, .. } => {
+            format!("{rejected} is rejected and does not enter {environment}.")
         }
         ActionResult::Requested {
             revision,

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Promotion, pipeline::PipelineSpec};
+use api::{Promotion, pipeline::PipelineSpec, promotion::Approval};
 use axum::{extract::State, response::Response};
 use http::StatusCode;
 use kube::ResourceExt;
@@ -93,7 +93,14 @@ async fn approve(
         .map(|signature| signature.secret.as_str());
     let by = format!("secret:{}", secret.unwrap_or_default());
     let digest = signature(request).map(|signature| signature.digest);
-    app_state.approve(&approved, &by, None, digest).await?;
+    for promotion in &approved {
+        let approval = Approval {
+            by: by.clone(),
+            signature: digest.map(str::to_owned),
+            ..Approval::default()
+        };
+        app_state.approve(promotion, approval).await?;
+    }
     let first = approved.first();
     let awaited = AwaitedPromotion {
         source: None,

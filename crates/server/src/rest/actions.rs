@@ -50,7 +50,9 @@ pub(super) async fn act_on_environment(
         actions::act_on_environment(&app_state, &caller, &key, environment, verb, &body).await?;
     let code = match done {
         ActionResult::Requested { .. } => StatusCode::ACCEPTED,
-        ActionResult::Approved { .. } | ActionResult::SuspendSet { .. } => StatusCode::OK,
+        ActionResult::Approved { .. }
+        | ActionResult::Rejected { .. }
+        | ActionResult::SuspendSet { .. } => StatusCode::OK,
     };
     Ok((code, Json(done)))
 }

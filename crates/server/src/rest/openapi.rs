@@ -103,12 +103,24 @@ const READS: [(&str, &str, &str); 18] = [
 
 const CHANGES: &str = "/api/v1/changes/{namespace}";
 
-const ACTIONS: [(&str, &str); 7] = [
+const ACTIONS: [(&str, &str); 10] = [
     ("suspend", "Suspend a pipeline: no promotion starts"),
     ("resume", "Resume a pipeline"),
     (
         "environments/{environment}/approve",
         "Approve a revision that awaits approval",
+    ),
+    (
+        "environments/{environment}/reject",
+        "Reject what is on its way into an environment and not merged yet",
+    ),
+    (
+        "environments/{environment}/cancel",
+        "Take back the waiting request, or the promotion that is not merged yet",
+    ),
+    (
+        "environments/{environment}/retry",
+        "Start the promotion that failed again",
     ),
     (
         "environments/{environment}/promote",
@@ -296,7 +308,7 @@ fn schemas() -> Value {
     let mut trigger = object(&["kind", "namespace", "name", "effect", "event", "run"]);
     trigger["properties"]["suspend"] = json!({"type": "boolean"});
     trigger["properties"]["ready"] = json!({"type": "object"});
-    let mut action_body = object(&["revision", "note"]);
+    let mut action_body = object(&["revision", "note", "changeDigest"]);
     action_body["properties"]["unseen"] = json!({"type": "boolean"});
     let mut problem = object(&["type", "title", "detail", "requestId"]);
     problem["properties"]["status"] = json!({"type": "integer"});

@@ -52,7 +52,7 @@ fn a_release_appears_and_is_approved() {
     ));
     browser.screenshot("approved");
     browser.shows("approved by olivia: looks <b>good</b>");
-    let approval = world.promotions()[0].spec.approval.clone().unwrap();
+    let approval = world.promotions()[0].spec.approvals[0].clone();
     assert_eq!(approval.by, "olivia");
     assert_eq!(approval.note.as_deref(), Some("looks <b>good</b>"));
     assert_eq!(browser.complaints, Vec::<String>::new());
@@ -75,7 +75,9 @@ fn the_inbox_fills_and_empties() {
     browser.until("document.title === '(1) Approvals · Sluice'");
     let approved = |world: &World| {
         let all = world.promotions();
-        all.iter().filter(|it| it.spec.approval.is_some()).count()
+        all.iter()
+            .filter(|it| !it.spec.approvals.is_empty())
+            .count()
     };
     assert_eq!(approved(&world), 1);
     assert_eq!(
@@ -169,7 +171,7 @@ fn buttons_are_for_who_may() {
     assert!(refused.contains("vera may not approve"), "{refused}");
     let foreign = browser.evaluate(&post("'0123'")).to_string();
     assert!(foreign.contains("belongs to another session"), "{foreign}");
-    assert!(world.promotions()[0].spec.approval.is_none());
+    assert!(world.promotions()[0].spec.approvals.is_empty());
     world.go(&mut browser, "/login");
     browser.fill("#token", "paul");
     browser.press("Sign in");

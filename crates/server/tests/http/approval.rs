@@ -91,7 +91,7 @@ async fn what_is_refused_is_refused_as_by_the_ancestor() {
         "7.2 wrong"
     );
     assert_eq!(world.post(PROD, "").await.code, 401, "7.2 unsigned");
-    assert!(world.promotions().await[0].spec.approval.is_none());
+    assert!(world.promotions().await[0].spec.approvals.is_empty());
 }
 
 #[tokio::test(start_paused = true)]
@@ -105,7 +105,7 @@ async fn an_approval_is_201_with_a_place_to_look_at_and_nothing_waits_any_more()
     let status = world.pipeline().await.status.unwrap();
     let waiting = status.environments["prod"].waiting_approval.clone();
     assert_eq!(waiting.unwrap_or_default().revision, "");
-    let approval = world.promotions().await[0].spec.approval.clone().unwrap();
+    let approval = world.promotions().await[0].spec.approvals[0].clone();
     assert_eq!(approval.by, "secret:keys");
     assert!(approval.at.is_some());
     assert_eq!(approve(&world, PROD).await.code, 422, "it waits no more");
@@ -161,7 +161,7 @@ async fn our_signature_covers_the_whole_call() {
     let mut said = whole_call(PROD, "one", 0);
     *said.body_mut() = "other".to_owned();
     assert_eq!(send(said).await, refused, "another body");
-    assert!(world.promotions().await[0].spec.approval.is_none());
+    assert!(world.promotions().await[0].spec.approvals.is_empty());
     assert_eq!(send(whole_call(PROD, "", -10)).await, StatusCode::CREATED);
 }
 
@@ -222,7 +222,7 @@ async fn attempt(world: &World, ordinal: i64) {
 
 async fn approved(world: &World) -> Vec<bool> {
     let promotions = world.promotions().await;
-    let approved = promotions.iter().map(|it| it.spec.approval.is_some());
+    let approved = promotions.iter().map(|it| !it.spec.approvals.is_empty());
     approved.collect()
 }
 

@@ -54,7 +54,7 @@ async fn an_approval_that_somebody_gives_meanwhile_is_theirs() {
     let promotions: Api<Promotion> = Api::namespaced(world.client.clone(), "default");
     world.meanwhile(&format!("/promotions/{name}"), async move {
         let approval = json!({"by": "alice", "note": "after the demo"});
-        let patch = Patch::Merge(json!({"spec": {"approval": approval}}));
+        let patch = Patch::Merge(json!({"spec": {"approvals": [approval]}}));
         let given = promotions
             .patch(&name, &PatchParams::default(), &patch)
             .await;
@@ -64,7 +64,7 @@ async fn an_approval_that_somebody_gives_meanwhile_is_theirs() {
     let answer = ask(&world.hooks, Ok(ours)).await;
     assert!(world.has_happened());
     assert_eq!(answer.code, 201, "{}", answer.body);
-    let approval = world.promotions().await[0].spec.approval.clone().unwrap();
+    let approval = world.promotions().await[0].spec.approvals[0].clone();
     assert_eq!(
         (approval.by.as_str(), approval.note.as_deref()),
         ("alice", Some("after the demo"))

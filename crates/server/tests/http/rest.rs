@@ -114,7 +114,7 @@ async fn an_approval_keeps_who_when_and_why() {
 
     let answer = post(&world, "alice", &path, words.clone()).await;
     assert_eq!(answer.code, 200, "{}", answer.body);
-    let approval = world.promotions().await[0].spec.approval.clone().unwrap();
+    let approval = world.promotions().await[0].spec.approvals[0].clone();
     assert_eq!(
         (approval.by.as_str(), approval.note.as_deref()),
         ("alice", Some("looks good"))
@@ -212,7 +212,7 @@ async fn who_may_approve_does_so_by_asking() {
         let words = json!({"revision": "5.0.0", "unseen": true});
         let answer = post(&world, "bob", &path, words).await;
         assert_eq!(answer.code, 202);
-        let approval = world.promotions().await[0].spec.approval.clone();
+        let approval = world.promotions().await[0].spec.approvals.first().cloned();
         assert_eq!(
             approval.map(|it| it.by).as_deref(),
             is_approved.then_some("bob")

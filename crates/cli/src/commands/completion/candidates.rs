@@ -96,6 +96,8 @@ async fn connect(line: &CommandLine<'_>) -> Option<Cluster> {
     let flags = ClusterFlags {
         kubeconfig: flag("kubeconfig").map(Into::into),
         context: flag("context"),
+        as_user: flag("as"),
+        as_group: flag("as-group").into_iter().collect(),
         namespace: flag("namespace"),
     };
     flags.connect().await.ok()

@@ -79,10 +79,13 @@ fn text_of(request: Option<PromotionRequest>, body: Option<&str>) -> (String, St
         environment: "prod".to_owned(),
         version: "1.1.0".to_owned(),
         replaces: request.is_some().then(|| "1.0.0".to_owned()),
-        approval: request.is_some().then(|| Approval {
-            by: "b`ob".to_owned(),
-            ..Approval::default()
-        }),
+        approvals: request
+            .iter()
+            .map(|_| Approval {
+                by: "b`ob".to_owned(),
+                ..Approval::default()
+            })
+            .collect(),
         request,
         ..PromotionSpec::default()
     };

@@ -1,0 +1,36 @@
+//! `sluice cancel` and `sluice retry`: take back what is under way, or start what failed again.
+
+use std::io::Write;
+
+use api::pipeline::RequestKind;
+
+use super::promote::{RequestFlags, RequestedRevision, send_request};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Arguments {
+    /// Pipeline, as NAME or NAMESPACE/NAME
+    pipeline: String,
+    /// Environment
+    environment: String,
+    /// Only this revision [default: whatever it is]
+    #[arg(long, value_name = "REVISION")]
+    revision: Option<String>,
+    #[command(flatten)]
+    flags: RequestFlags,
+}
+
+/// Requests to cancel or to retry.
+pub(super) async fn run(
+    arguments: &Arguments,
+    kind: RequestKind,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let cluster = arguments.flags.connection.connect().await?;
+    let pipeline = cluster.pipeline(&arguments.pipeline).await?;
+    let requested = RequestedRevision {
+        environment: &arguments.environment,
+        revision: arguments.revision.as_deref().unwrap_or_default(),
+        kind,
+    };
+    send_request(&cluster, &pipeline, requested, &arguments.flags, out).await
+}

@@ -1,0 +1,117 @@
+//! Takes back a waiting request, or promotions whose change is not merged yet.
+//!
+//! The revision of a cancelled promotion is not proposed again until a person requests it. A cancelled
+//! rollback rejects nothing: what runs stays as good as it was.
+
+use api::{
+    Promotion,
+    pipeline::{Request, RequestKind},
+};
+
+use super::{
+    Step,
+    environment::EnvironmentDecision,
+    input::PlanInput,
+    request::{handled, pending, present, refused},
+};
+use crate::{
+    fold::push_front,
+    hold::list,
+    promotion_phase::{is_rollback, is_unmerged, name_of, names_revision},
+};
+
+/// How the reason of a withdrawal starts that a person asked for.
+const CANCELLED: &str = "Cancelled by ";
+
+/// Who cancelled the promotion, and why, as a sentence; nothing if nobody did.
+pub fn cancellation(promotion: &Promotion) -> Option<&str> {
+    let withdrawn = promotion.spec.withdrawn.as_ref()?;
+    let reason = withdrawn.reason.as_str();
+    reason.starts_with(CANCELLED).then_some(reason)
+}
+
+/// Handles a pending request to cancel. Whether the environment is suspended or frozen does not matter:
+/// nothing starts.
+pub(super) fn take_back(
+    input: &PlanInput<'_>,
+    environment: &str,
+    decision: &mut EnvironmentDecision,
+) {
+    let pending = pending(input.pipeline, input.model, environment);
+    let Some(request) = pending.filter(|it| it.kind == RequestKind::Cancel) else {
+        return;
+    };
+    let reason = reason(&request);
+    let here = input.promotions.iter().copied();
+    let here = here.filter(|it| it.spec.environment == environment);
+    let named = here.filter(|it| names_revision(it, &request.revision));
+    // Also those that were withdrawn by a pass whose status was not written.
+    let is_taken_back = |it: &&Promotion| {
+        let withdrawn = it.spec.withdrawn.as_ref();
+        is_unmerged(it) || withdrawn.is_some_and(|withdrawn| withdrawn.reason == reason)
+    };
+    let taken_back: Vec<_> = named.filter(is_taken_back).collect();
+    for promotion in &taken_back {
+        reject_or_keep(promotion, &mut decision.says.rejected);
+    }
+    let open = taken_back.iter().filter(|it| is_unmerged(it));
+    decision
+        .steps
+        .extend(open.map(|it| Step::WithdrawPromotion {
+            name: name_of(it),
+            reason: reason.clone(),
+        }));
+    decision.says.last_request = Some(match answer(input, environment, &request, &taken_back) {
+        Some(text) => handled(input, environment, &request, (None, &text)),
+        None => {
+            let text = "no request waits, and no promotion is under way that is not merged yet";
+            refused(input, environment, &request, text)
+        }
+    });
+}
+
+fn reason(request: &Request) -> String {
+    let by = request.by.as_deref().unwrap_or("somebody");
+    let note = request.note.as_deref().filter(|note| !note.is_empty());
+    let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+    let reason = format!("{CANCELLED}{by}{note}");
+    crate::conditions::cut(&reason, LONGEST_REASON)
+}
+
+/// The longest reason of a withdrawal, in bytes.
+const LONGEST_REASON: usize = 1024;
+
+/// What was taken back, for the person who asked; nothing if there was nothing.
+fn answer(
+    input: &PlanInput<'_>,
+    environment: &str,
+    request: &Request,
+    taken_back: &[&Promotion],
+) -> Option<String> {
+    let mut shown: Vec<_> = taken_back
+        .iter()
+        .map(|it| it.spec.shown_revision())
+        .collect();
+    shown.dedup();
+    let status = input.status(environment);
+    let last = status.and_then(|status| status.last_request.as_ref());
+    let is_open =
+        |it: &Request| it.id != request.id && !last.is_some_and(|last| last.covers(&it.id));
+    let mut waiting = present(input.pipeline, input.model, environment).filter(is_open);
+    let waiting = waiting
+        .next()
+        .map(|it| format!("the request for {}", it.revision));
+    let parts: Vec<_> = shown.into_iter().chain(waiting).collect();
+    (!parts.is_empty()).then(|| format!("cancelled {}", list(&parts)))
+}
+
+/// The revision of a cancelled promotion is rejected. A rollback has rejected what it was to replace: that
+/// is taken back.
+fn reject_or_keep(promotion: &Promotion, rejected: &mut Vec<String>) {
+    let spec = &promotion.spec;
+    if is_rollback(promotion) {
+        rejected.retain(|it| Some(it) != spec.replaces.as_ref());
+    } else if !rejected.contains(&spec.revision) {
+        push_front(rejected, &spec.revision);
+    }
+}

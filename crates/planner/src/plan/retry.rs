@@ -1,0 +1,68 @@
+//! Finds the promotion that failed and that a person wants to be tried again.
+
+use api::{
+    Promotion,
+    pipeline::{Request, RequestKind},
+    promotion::Phase,
+};
+
+use super::{input::PlanInput, site::WantedRevision};
+use crate::{
+    promotion_phase::{is_unmerged, names_revision, phase_of},
+    site::site_of,
+};
+
+/// The revision of the last promotion into a site of the environment, if that failed; else why there is
+/// nothing to retry.
+pub(super) fn failed(
+    input: &PlanInput<'_>,
+    environment: &str,
+    request: &Request,
+) -> Result<WantedRevision, String> {
+    let here = input.promotions.iter().rev().copied();
+    let here = here.filter(|promotion| promotion.spec.environment == environment);
+    let named = here.filter(|promotion| names_revision(promotion, &request.revision));
+    let named: Vec<_> = named.collect();
+    let is_answer = |promotion: &&&Promotion| {
+        let asked = promotion.spec.request.as_ref();
+        asked.is_some_and(|asked| asked.id == request.id)
+    };
+    let is_failed = |promotion: &&&Promotion| {
+        phase_of(promotion) == Some(Phase::Failed) && is_last_of_site(input, promotion)
+    };
+    let found = named.iter().find(is_answer);
+    let Some(promotion) = found.or_else(|| named.iter().find(is_failed)) else {
+        return Err(nothing_failed(environment, &named));
+    };
+    let spec = &promotion.spec;
+    let kind = spec.request.as_ref().map(|request| request.kind);
+    Ok(WantedRevision {
+        revision: spec.revision.clone(),
+        version: spec.version.clone(),
+        verified_at: None,
+        request: Some(Request {
+            revision: spec.revision.clone(),
+            kind: kind.unwrap_or(RequestKind::Promote),
+            ..request.clone()
+        }),
+    })
+}
+
+fn is_last_of_site(input: &PlanInput<'_>, promotion: &Promotion) -> bool {
+    let namespace = input.namespace();
+    let site = site_of(&promotion.spec, namespace);
+    let mut newest_first = input.promotions.iter().rev();
+    let last = newest_first.find(|it| site_of(&it.spec, namespace) == site);
+    last.is_some_and(|last| last.metadata.name == promotion.metadata.name)
+}
+
+/// Why there is nothing to retry. What only waits for its next attempt is retried without a request.
+fn nothing_failed(environment: &str, here: &[&Promotion]) -> String {
+    let text = format!("no promotion into {environment} has failed");
+    let waiting = here.iter().find_map(|promotion| {
+        let next = promotion.status.as_ref()?.next_attempt.as_ref()?;
+        let shown = promotion.spec.shown_revision();
+        is_unmerged(promotion).then(|| format!("; {shown} is retried by itself at {}", next.0))
+    });
+    text + &waiting.unwrap_or_default()
+}

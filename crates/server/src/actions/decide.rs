@@ -1,0 +1,148 @@
+//! Approves and rejects promotions for a person.
+
+use api::{
+    Promotion,
+    pipeline::Request,
+    promotion::{Approval, PromotionSpec},
+};
+use http::StatusCode;
+use kube::ResourceExt;
+use planner::{approving_group, hook::awaiting_approval, rejectable};
+
+use super::{ActionBody, ActionResult, EnvironmentAction, recorded_name};
+use crate::{access::AccessRequest, problem::Problem, view};
+
+impl EnvironmentAction<'_> {
+    pub(super) async fn approve(&self, body: &ActionBody) -> Result<ActionResult, Problem> {
+        let revision = body.revision()?;
+        let waiting = self
+            .app_state
+            .awaiting_approval(self.key, self.environment, revision);
+        let waiting = waiting.await?;
+        if waiting.is_empty() {
+            let detail = self.not_awaiting_approval(revision);
+            return Err(Problem::new(StatusCode::CONFLICT, detail));
+        }
+        if waiting.iter().any(|it| !is_change_read(it, body)) {
+            let detail = format!(
+                "what {revision} changes in {} is not what you have read; read it again",
+                self.environment
+            );
+            return Err(Problem::new(StatusCode::CONFLICT, detail));
+        }
+        let by = recorded_name(self.caller)?;
+        for promotion in &waiting {
+            self.check_counts(&promotion.spec)?;
+        }
+        for promotion in &waiting {
+            self.store_approval(promotion, body.note.as_deref()).await?;
+        }
+        tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, "approved a promotion");
+        Ok(ActionResult::Approved {
+            revision: revision.to_owned(),
+            by: by.to_owned(),
+            promotions: waiting.iter().map(ResourceExt::name_any).collect(),
+        })
+    }
+
+    /// Fails if the policy of the promotion does not count an approval by the caller.
+    fn check_counts(&self, spec: &PromotionSpec) -> Result<Option<String>, Problem> {
+        let refused = |detail: String| Problem::new(StatusCode::FORBIDDEN, detail);
+        approving_group(spec, self.caller.name(), self.caller.groups()).map_err(refused)
+    }
+
+    async fn store_approval(
+        &self,
+        promotion: &Promotion,
+        note: Option<&str>,
+    ) -> Result<(), Problem> {
+        let approval = Approval {
+            by: recorded_name(self.caller)?.to_owned(),
+            group: self.check_counts(&promotion.spec)?,
+            note: note.map(str::to_owned),
+            ..Approval::default()
+        };
+        Ok(self.app_state.approve(promotion, approval).await?)
+    }
+
+    fn not_awaiting_approval(&self, revision: &str) -> String {
+        let waiting = self.status().and_then(|it| it.waiting_approval.as_ref());
+        let waiting = waiting.map(|it| it.revision.as_str());
+        let environment = self.environment;
+        match waiting.filter(|it| !it.is_empty()) {
+            Some(other) if other != revision => {
+                format!("{revision} is not awaiting approval in {environment}, but {other} is")
+            }
+            _ => format!("{revision} is not awaiting approval in {environment}"),
+        }
+    }
+
+    /// Rejects the promotions of a revision whose change is not merged yet; without a revision, whatever is
+    /// under way.
+    pub(super) async fn reject(&self, body: &ActionBody) -> Result<ActionResult, Problem> {
+        let by = recorded_name(self.caller)?;
+        let all = self.app_state.list_promotions(self.key).await?;
+        let revision = body.revision.as_deref();
+        let open = rejectable(&all, &self.key.name, self.environment, revision);
+        let Some(first) = open.first() else {
+            let what = revision.unwrap_or("nothing");
+            let detail = format!(
+                "{what} is not on its way into {}, or its change is merged already",
+                self.environment
+            );
+            return Err(Problem::new(StatusCode::CONFLICT, detail));
+        };
+        let rejected = first.spec.revision.clone();
+        for promotion in &open {
+            let note = body.note.as_deref();
+            self.app_state.reject(promotion, by, note).await?;
+        }
+        tracing::info!(pipeline = %self.key, environment = self.environment, revision = rejected, by, "rejected a promotion");
+        Ok(ActionResult::Rejected {
+            rejected,
+            by: by.to_owned(),
+            promotions: open.iter().map(|it| it.name_any()).collect(),
+        })
+    }
+
+    /// Approves what the caller's own request led to, if they may approve and their approval counts. Waits
+    /// until the controller has computed what it changes.
+    pub(super) async fn approve_own(
+        &self,
+        request: &Request,
+        promotion: &str,
+    ) -> Result<(), Problem> {
+        let access = AccessRequest::new("approve", self.key).environment(self.environment);
+        if !self.caller.may(&access).await? {
+            return Ok(());
+        }
+        let is_prepared = self.app_state.wait_for(self.key, |pipeline| {
+            let status = view::status_of(pipeline, self.environment)?;
+            let shown = status.promotion.as_ref()?;
+            (shown.name != promotion || shown.phase.is_some()).then_some(())
+        });
+        is_prepared.await;
+        let all = self.app_state.list_promotions(self.key).await?;
+        // The request may name the tag of the digest that is promoted.
+        let led_to = all.iter().find(|it| it.name_any() == promotion);
+        let revision = led_to.map_or(&request.revision, |it| &it.spec.revision);
+        let waiting = awaiting_approval(&all, &self.key.name, self.environment, revision);
+        let own = waiting.into_iter().filter(|promotion| {
+            let asked = promotion.spec.request.as_ref();
+            asked.is_some_and(|asked| asked.id == request.id)
+        });
+        for promotion in own.filter(|it| self.check_counts(&it.spec).is_ok()) {
+            self.store_approval(promotion, request.note.as_deref())
+                .await?;
+        }
+        Ok(())
+    }
+}
+
+/// Whether the caller named no change, or the one that the promotion would make now.
+fn is_change_read(promotion: &Promotion, body: &ActionBody) -> bool {
+    let status = promotion.status.as_ref();
+    let change = status.and_then(|status| status.change.as_ref());
+    let digest = change.map(|change| change.digest.as_str());
+    body.change_digest.is_none() || body.change_digest.as_deref() == digest
+}

@@ -38,6 +38,8 @@ pub(super) struct ActionForm {
     revision: Option<String>,
     note: Option<String>,
     unseen: Option<String>,
+    /// The digest of the change that the page showed.
+    change: Option<String>,
     /// The page to return to.
     back: Option<String>,
 }
@@ -101,6 +103,7 @@ async fn act_on(
         revision: form.revision.filter(|revision| !revision.is_empty()),
         note: form.note.filter(|note| !note.is_empty()),
         unseen: form.unseen.is_some(),
+        change_digest: form.change.filter(|digest| !digest.is_empty()),
         ..ActionBody::default()
     };
     let done =

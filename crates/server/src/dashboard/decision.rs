@@ -10,7 +10,7 @@ use runtime::ObjectKey;
 use super::{
     components::{address, hidden_field, screen_reader_text, timestamp},
     html::{Element, tag},
-    version::chip,
+    version::{chip, shortened},
 };
 
 pub(super) use facts::question;
@@ -80,27 +80,29 @@ fn form(promotion: &Promotion, context: &DecisionContext<'_>, csrf: &str) -> Ele
     let spec = &promotion.spec;
     let revision = spec.shown_revision();
     let target = format!("{} {}", context.key.name, spec.environment);
+    let status = promotion.status.as_ref();
+    let change = status.and_then(|it| it.change.as_ref());
+    let button = |class: &str, verb: &str, word: &str| {
+        tag("button")
+            .class(class)
+            .with("name", "verb")
+            .with("value", verb)
+            .with("aria-label", format_args!("{word} {revision} for {target}"))
+    };
+    // The enter key presses the first button.
+    let approve = button("main", "approve", "Approve");
+    let reject = button("danger", "reject", "Reject");
+    let consequence = "Ends the promotion, closes its pull request and rejects the revision";
     let back = context.back.map(|back| hidden_field("back", back));
     action_form(context.key, csrf)
         .class("approve")
         .child(back)
         .child(hidden_field("environment", &spec.environment))
         .child(hidden_field("revision", &spec.revision))
+        .child(change.map(|change| hidden_field("change", &change.digest)))
         .child(note())
-        .child(
-            tag("button")
-                .class("main")
-                .with("name", "verb")
-                .with("value", "approve")
-                .with(
-                    "aria-label",
-                    format_args!("Approve {revision} for {target}"),
-                )
-                .text(format_args!(
-                    "Approve {}",
-                    super::version::shortened(&revision)
-                )),
-        )
+        .child(approve.text(format_args!("Approve {}", shortened(&revision))))
+        .child(reject.with("title", consequence).text("Reject"))
 }
 
 /// A form that acts on a pipeline.

@@ -253,3 +253,23 @@ fn the_release_on_its_way_moves_with_the_updates() {
     browser.until("!document.querySelector('.gate.waits')");
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
+
+#[test]
+fn a_promotion_is_rejected_with_a_note() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = waiting(&["app"]);
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/approvals");
+    browser.shows("Approve 5.0.0");
+    browser.fill("form.approve [name=note]", "not on a Friday");
+    browser.press("Reject");
+    browser.shows("5.0.0 is rejected");
+    let rejection = world.promotions()[0].spec.rejection.clone().unwrap();
+    assert_eq!(rejection.by, "olivia");
+    assert_eq!(rejection.note.as_deref(), Some("not on a Friday"));
+    browser.shows("Nothing awaits approval.");
+    browser.until("document.title === 'Approvals · Sluice'");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{Pipeline, pipeline::Environment};
+use api::{Pipeline, Promotion, pipeline::Environment, promotion::Phase};
 use futures::future::try_join_all;
 use runtime::ObjectKey;
 
@@ -114,7 +114,9 @@ impl PipelineView<'_> {
         if may_promote {
             group = group
                 .child(self.promote(name, index))
-                .child(self.roll_back(name, index));
+                .child(self.roll_back(name, index))
+                .child(self.cancel(name, index))
+                .child(self.retry(name, index));
         }
         if may_suspend {
             group = group.child(self.suspend(environment, index));
@@ -244,6 +246,60 @@ impl PipelineView<'_> {
                     .text(format_args!("Roll {environment} back")),
             );
         Some(disclosure(&format!("rollback-{index}"), "Roll back…", form))
+    }
+
+    /// Takes back what is under way and not merged, or a request that waits.
+    fn cancel(&self, environment: &str, index: usize) -> Option<Element> {
+        let promotion = self.current_promotion(environment);
+        let is_merged = |it: &&Promotion| {
+            let status = it.status.as_ref();
+            status.is_some_and(|status| status.merged_at.is_some())
+        };
+        let promotion = promotion.filter(|it| !is_merged(it));
+        let status = self.pipeline.status.as_ref();
+        let requested = status.and_then(|it| it.requests.get(environment));
+        let revision = match (promotion, requested) {
+            (Some(promotion), _) => promotion.spec.shown_revision(),
+            (None, Some(request)) => request.revision.clone(),
+            (None, None) => return None,
+        };
+        let revision = shortened(&revision);
+        let consequence = format!(
+            "Takes {revision} back before it is merged: its pull request is closed, and the pipeline skips \
+             {revision} in {environment} until you ask for it."
+        );
+        let form = self
+            .form("cancel", environment)
+            .child(tag("p").class("dim").text(consequence))
+            .child(note())
+            .child(
+                tag("button")
+                    .class("danger")
+                    .text(format_args!("Cancel {revision}")),
+            );
+        Some(disclosure(&format!("cancel-{index}"), "Cancel…", form))
+    }
+
+    /// Starts the promotion that failed again.
+    fn retry(&self, environment: &str, index: usize) -> Option<Element> {
+        let plan = self.plan.environments.get(environment)?;
+        let last = plan.promotion.as_ref()?;
+        if last.phase != Some(Phase::Failed) {
+            return None;
+        }
+        let revision = shortened(&last.revision);
+        let consequence =
+            format!("Starts the failed promotion of {revision} into {environment} again.");
+        let form = self
+            .form("retry", environment)
+            .child(tag("p").class("dim").text(consequence))
+            .child(note())
+            .child(
+                tag("button")
+                    .class("main")
+                    .text(format_args!("Retry {revision}")),
+            );
+        Some(disclosure(&format!("retry-{index}"), "Retry…", form))
     }
 
     fn form(&self, verb: &str, environment: &str) -> Element {

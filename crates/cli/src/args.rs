@@ -20,11 +20,11 @@ use crate::{commands, crds};
 
 /// Text below the list of commands.
 const AFTER_HELP: &str = "\
-Commands that use a cluster accept --kubeconfig FILE, --context NAME and -n, --namespace NAME, before or
-after the command.
+Commands that use a cluster accept --kubeconfig FILE, --context NAME and -n, --namespace NAME, before \
+or after the command.
 
-Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands with
---wait)";
+Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands \
+with --wait)";
 
 /// Flags with a value that may stand before the command.
 const LEADING_FLAGS: [&str; 4] = ["--kubeconfig", "--context", "--namespace", "-n"];

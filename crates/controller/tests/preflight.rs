@@ -120,6 +120,13 @@ async fn problems_of_strategies_are_reported_before_a_promotion() {
     set_branch(&pipelines, "trunk").await;
     until(&pipelines, has_problem("BranchMissing")).await;
 
+    forge.set_forbids_push(true);
+    set_branch(&pipelines, "main").await;
+    until(&pipelines, has_problem("Forbidden")).await;
+
+    forge.set_forbids_push(false);
+    set_branch(&pipelines, "nowhere").await;
+    until(&pipelines, has_problem("BranchMissing")).await;
     set_branch(&pipelines, "main").await;
     let is_well = |status: &PipelineStatus| {
         let condition = conditions::find(&status.conditions, STRATEGY_READY);

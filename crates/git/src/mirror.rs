@@ -210,6 +210,14 @@ impl Mirror {
         remote::list_branches(self, &access, wanted).await
     }
 
+    /// Checks that the credentials may push, without pushing anything.
+    pub async fn check_push(&self) -> Result<(), Error> {
+        let access = self.access().await?;
+        let _objects = self.use_objects().await;
+        self.prepare(&mut *self.state.lock().await).await?;
+        remote::check_push(self, &access).await
+    }
+
     /// Marks the mirror to be fetched again, after a failure that may be due to damaged files.
     pub(crate) fn mark_damaged(&self) {
         self.may_be_damaged.store(true, Ordering::Relaxed);

@@ -69,6 +69,7 @@ struct ForgeState {
     is_available: AtomicBool,
     requires_review: AtomicBool,
     forbids_merge: AtomicBool,
+    forbids_push: AtomicBool,
     requests: AtomicU64,
     bytes: AtomicU64,
     pulls: Mutex<pulls::PullRequestStore>,
@@ -177,6 +178,13 @@ impl Forge {
             .store(requires_review, Ordering::SeqCst);
     }
 
+    /// Whether the token may only read repositories.
+    pub fn set_forbids_push(&self, forbids_push: bool) {
+        self.state
+            .forbids_push
+            .store(forbids_push, Ordering::SeqCst);
+    }
+
     /// Whether a branch protection forbids the token's user to merge.
     pub fn set_forbids_merge(&self, forbids_merge: bool) {
         self.state
@@ -221,6 +229,7 @@ impl ForgeState {
             is_available: AtomicBool::new(true),
             requires_review: AtomicBool::new(false),
             forbids_merge: AtomicBool::new(false),
+            forbids_push: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             bytes: AtomicU64::new(0),
             pulls: Mutex::default(),

@@ -14,7 +14,7 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Config, Resource,
     api::{ListParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig},
+    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
 use super::{cluster_error::cluster_error, format::closest_name, terminal::clean};
@@ -41,6 +41,28 @@ pub(crate) struct ClusterFlags {
     /// Namespace [default: that of the context]
     #[arg(long, short, value_name = "NAME")]
     pub(super) namespace: Option<String>,
+}
+
+/// The error without a usable kubeconfig.
+fn no_kubeconfig(error: KubeconfigError) -> anyhow::Error {
+    match error {
+        KubeconfigError::ReadConfig(_, file) => anyhow!(
+            "there is no kubeconfig {}: set --kubeconfig or $KUBECONFIG",
+            file.display()
+        ),
+        error => anyhow::Error::new(error).context(
+            "the kubeconfig is not usable: set another with --kubeconfig or $KUBECONFIG, and --context \
+             if it has no current context",
+        ),
+    }
+}
+
+/// The cause of an error that repeats the name of the file.
+fn cause(error: KubeconfigError) -> anyhow::Error {
+    match error {
+        KubeconfigError::ReadConfig(error, _) => error.into(),
+        error => error.into(),
+    }
 }
 
 /// A cluster, accessed with the caller's permissions.
@@ -90,13 +112,11 @@ impl ClusterFlags {
             let config = Config::from_kubeconfig(&options).await;
             return match config {
                 Ok(config) => Ok(config),
-                Err(error) => Config::incluster().map_err(|_| error).context(
-                    "found no usable kubeconfig: set --kubeconfig or $KUBECONFIG, and \
-                     --context if it has no current context",
-                ),
+                Err(error) => Config::incluster().map_err(|_| no_kubeconfig(error)),
             };
         };
         let kubeconfig = Kubeconfig::read_from(file)
+            .map_err(cause)
             .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
         Config::from_custom_kubeconfig(kubeconfig, &options)
             .await

@@ -65,13 +65,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         .as_deref()
         .map(ManifestCheckout::read)
         .transpose()?;
-    let mut existing = match arguments.live {
-        true => {
-            let cluster = arguments.connection.connect().await?;
-            Some(ExistingObjects::read(&cluster.client).await?)
-        }
-        false => None,
-    };
+    let mut existing = existing_objects(arguments).await?;
     let mut report = LintReport::new(arguments.output);
     let namespace = arguments.connection.namespace.as_deref();
     let namespace = namespace.unwrap_or("default");
@@ -98,6 +92,15 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     }
     note_skipped(&pipelines, checkout.as_ref(), existing, &mut report);
     report.conclude(out)
+}
+
+/// What is on the cluster, if it is to be compared.
+async fn existing_objects(arguments: &Arguments) -> anyhow::Result<Option<ExistingObjects>> {
+    if !arguments.live {
+        return Ok(None);
+    }
+    let cluster = arguments.connection.connect().await?;
+    Ok(Some(ExistingObjects::read(&cluster.client).await?))
 }
 
 /// Compares a pipeline with the checkout and the cluster, where there are any.
@@ -205,10 +208,9 @@ async fn check(
     is_named: bool,
     schema: &schema::EmbeddedSchema,
 ) -> anyhow::Result<Option<CheckedDocument>> {
-    let line = line_of(document, "");
     let mut checked = CheckedDocument::default();
-    let mut value = match &document.value {
-        Ok(value) => value.clone(),
+    let value = match &document.value {
+        Ok(value) => checked.converted(value, document, schema).await?,
         Err(error) => {
             checked.error(error.line, format!("invalid YAML: {}", error.text));
             checked.is_incomplete = true;
@@ -216,45 +218,68 @@ async fn check(
             return Ok(is_reported.then_some(checked));
         }
     };
-    if let Some(rewrite) = early_format::rewrite(&value) {
-        let is_error = !is_accepted(&value, schema).await?;
-        checked
-            .findings
-            .extend(rewrite.notes.into_iter().map(|note| Finding {
-                is_error,
-                line,
-                text: format!("early format: {note}"),
-            }));
-        value = rewrite.value;
-        checked.rewrite = Some(value.clone());
-    }
     let Some(root) = schema.root(&value) else {
         return Ok(None);
     };
-    // Without a spec its validation rules would not run.
-    if value["spec"].is_null() && root_has_spec(root) {
-        value["spec"] = Value::Object(serde_json::Map::new());
-    }
-    let early = checked.findings.len();
-    for unknown in fields::unknown(&value, root) {
-        checked.error(line_of(document, &unknown.path), unknown.to_string());
-    }
-    for (field, text) in schema.violations(&value).await? {
-        checked.error(line_of(document, &field), text);
-    }
-    if checked.findings.len() > early {
-        checked.is_incomplete = true;
-        return Ok(Some(checked));
-    }
-    let trigger = trigger(&value).and_then(|it| trigger::plan::lint(&it));
-    checked
-        .findings
-        .extend(trigger.map(|text| Finding::error(line, text)));
-    checked.pipeline = pipeline(&value);
-    if let Some(pipeline) = &checked.pipeline {
-        checked.findings.extend(settings(&pipeline.spec, document));
-    }
+    checked.validate(value, root, document, schema).await?;
     Ok(Some(checked))
+}
+
+impl CheckedDocument {
+    /// The object in the current format, with a note for each change.
+    async fn converted(
+        &mut self,
+        value: &Value,
+        document: &YamlDocument,
+        schema: &schema::EmbeddedSchema,
+    ) -> anyhow::Result<Value> {
+        let Some(rewrite) = early_format::rewrite(value) else {
+            return Ok(value.clone());
+        };
+        let is_error = !is_accepted(value, schema).await?;
+        let line = line_of(document, "");
+        let notes = rewrite.notes.into_iter().map(|note| Finding {
+            is_error,
+            line,
+            text: format!("early format: {note}"),
+        });
+        self.findings.extend(notes);
+        self.rewrite = Some(rewrite.value.clone());
+        Ok(rewrite.value)
+    }
+
+    /// Checks the fields, and if they are valid the settings.
+    async fn validate(
+        &mut self,
+        mut value: Value,
+        root: &JSONSchemaProps,
+        document: &YamlDocument,
+        schema: &schema::EmbeddedSchema,
+    ) -> anyhow::Result<()> {
+        // Without a spec its validation rules would not run.
+        if value["spec"].is_null() && root_has_spec(root) {
+            value["spec"] = Value::Object(serde_json::Map::new());
+        }
+        let early = self.findings.len();
+        for unknown in fields::unknown(&value, root) {
+            self.error(line_of(document, &unknown.path), unknown.to_string());
+        }
+        for (field, text) in schema.violations(&value).await? {
+            self.error(line_of(document, &field), text);
+        }
+        if self.findings.len() > early {
+            self.is_incomplete = true;
+            return Ok(());
+        }
+        if let Some(text) = trigger(&value).and_then(|it| trigger::plan::lint(&it)) {
+            self.error(line_of(document, ""), text);
+        }
+        self.pipeline = pipeline(&value);
+        if let Some(pipeline) = &self.pipeline {
+            self.findings.extend(settings(&pipeline.spec, document));
+        }
+        Ok(())
+    }
 }
 
 fn root_has_spec(root: &JSONSchemaProps) -> bool {

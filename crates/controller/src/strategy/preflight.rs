@@ -53,7 +53,7 @@ impl Strategies {
         }
     }
 
-    /// Whether the repository can be read and has the base branch.
+    /// Whether the repository has the base branch, and the credentials may push.
     async fn check_repository(
         &self,
         url: &str,
@@ -64,7 +64,7 @@ impl Strategies {
         let base = BranchName::new(branch)
             .map_err(|error| needs_edit("InvalidBranch", format!("baseBranch: {error}")))?;
         match self.repositories.has_branch(&repository, &base).await? {
-            true => Ok(()),
+            true => self.repositories.check_push(&repository).await,
             false => {
                 let text = format!(
                     "the repository has no branch {branch}; create it or correct baseBranch"

@@ -127,6 +127,13 @@ impl GitRepositories {
         mirror.tips(&[branch]).await
     }
 
+    /// Checks that the credentials may push.
+    pub(super) async fn check_push(&self, repository: &RepositoryAccess) -> Result<(), Failure> {
+        let mirror = self.mirrors.open(&repository.url, &repository.credentials);
+        let checked = mirror.check_push().await;
+        checked.map_err(|error| from_git(error.reason(), error.remedy(), &error))
+    }
+
     /// Removes unused mirrors.
     pub(super) async fn remove_unused_mirrors(&self) {
         self.mirrors.remove_unused().await;

@@ -34,6 +34,30 @@ pub(super) async fn list_branches(
     Ok(listed.lines().filter_map(parse).collect())
 }
 
+/// Checks that the credentials may push: a dry run that would delete a branch that nobody has. The remote
+/// asks for the right to write before it lists its branches.
+pub(super) async fn check_push(mirror: &Mirror, access: &RemoteAccess) -> Result<(), Error> {
+    let arguments = [
+        "push",
+        "--dry-run",
+        "--porcelain",
+        "--no-verify",
+        "--",
+        mirror.url.as_str(),
+        ":refs/heads/sluice-preflight-check",
+    ];
+    let attempted = "check the right to push";
+    let run = GitCommand::new(attempted, &mirror.folder, &arguments).access(access);
+    let completed = mirror.runner.execute(run).await?;
+    match completed.success {
+        true => Ok(()),
+        false => Err(error::classify_failure(
+            attempted.to_owned(),
+            &completed.stderr,
+        )),
+    }
+}
+
 /// Fetches the head commits of branches without their history.
 pub(super) async fn fetch(
     mirror: &Mirror,

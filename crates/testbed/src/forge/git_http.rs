@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use axum::body::{Body, Bytes};
 use axum::extract::{Request, State};
@@ -26,6 +27,9 @@ pub(super) async fn serve(State(state): State<Arc<ForgeState>>, request: Request
         let challenge = [("www-authenticate", "Basic realm=\"forge\"")];
         return (StatusCode::UNAUTHORIZED, challenge, "Unauthorized").into_response();
     }
+    if state.forbids_push.load(Ordering::SeqCst) && is_push(&parts) {
+        return (StatusCode::FORBIDDEN, "the token may only read").into_response();
+    }
     let Ok(body) = axum::body::to_bytes(body, MAX_BODY).await else {
         return StatusCode::PAYLOAD_TOO_LARGE.into_response();
     };
@@ -33,6 +37,11 @@ pub(super) async fn serve(State(state): State<Arc<ForgeState>>, request: Request
         Ok(output) => answer(&output).unwrap_or_else(|| StatusCode::BAD_GATEWAY.into_response()),
         Err(_) => StatusCode::BAD_GATEWAY.into_response(),
     }
+}
+
+fn is_push(parts: &Parts) -> bool {
+    let query = parts.uri.query().unwrap_or_default();
+    query.contains("git-receive-pack") || parts.uri.path().ends_with("/git-receive-pack")
 }
 
 /// Any user name with the token as the password is accepted.

@@ -45,13 +45,9 @@ pub(super) async fn follow(
                 continue;
             }
         };
-        let is_named = |object: &DynamicObject| {
-            selection.names.is_empty() || selection.names.contains(&object.name_any())
-        };
         let new = changed
             .into_iter()
-            .filter(is_named)
-            .filter(|object| is_new(object, &mut printed));
+            .filter(|object| selection.covers(&object.name_any()) && is_new(object, &mut printed));
         let new: Vec<_> = new.map(|object| tidy(object, &resource)).collect();
         printer.print(selection.kind, new, out)?;
         out.flush()?;

@@ -76,6 +76,12 @@ pub(super) struct Selection {
     pub(super) names: Vec<String>,
 }
 
+impl Selection {
+    pub(super) fn covers(&self, name: &String) -> bool {
+        self.names.is_empty() || self.names.contains(name)
+    }
+}
+
 /// Parses `KIND[,KIND] [NAME…]` or `KIND/NAME…`.
 pub(super) fn parse(words: &[String]) -> Result<Vec<Selection>, UsageError> {
     if words.iter().any(|word| word.contains('/')) {

@@ -26,6 +26,8 @@ pub struct AppReading {
     pub version: Option<String>,
     /// The digest of what it runs, where the object has it.
     pub digest: Option<String>,
+    /// The commit of the source code that its artifact was built from, where that says so.
+    pub source_commit: Option<String>,
     /// The revision last tried, whether or not it runs.
     pub attempted: Option<Revision>,
     /// Whether it is ready at the revision.

@@ -140,6 +140,9 @@ lenient_structs! {
         conditions: Option<Vec<StatusCondition>>,
         /// The source's revision that was last applied.
         last_applied_revision: Option<String>,
+        /// The revision of the source code that the applied artifact was built from: its annotation
+        /// `org.opencontainers.image.revision`.
+        last_applied_origin_revision: Option<String>,
         /// The source's revision last tried.
         last_attempted_revision: Option<String>,
         /// What was applied.

@@ -13,6 +13,7 @@ mod completion;
 mod create;
 mod dashboard;
 mod events;
+mod diff;
 mod explain;
 mod forecast;
 mod format;
@@ -61,6 +62,8 @@ pub(crate) enum ClientCommand {
     Explain(explain::Arguments),
     /// Forecast when each environment gets its next revision, and what it needs besides time
     Forecast(forecast::Arguments),
+    /// Show what the next promotion into an environment brings: versions, edits, images, commits
+    Diff(diff::Arguments),
     /// Show environments, targets, apps and images as a tree
     Tree(tree::Arguments),
     /// List the promotions of a pipeline, or of all, newest first
@@ -134,6 +137,7 @@ pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::
         ClientCommand::Status(arguments) => status::run(&arguments, out).await,
         ClientCommand::Explain(arguments) => explain::run(&arguments, out).await,
         ClientCommand::Forecast(arguments) => forecast::run(&arguments, out).await,
+        ClientCommand::Diff(arguments) => diff::run(&arguments, out).await,
         ClientCommand::Tree(arguments) => tree::run(&arguments, out).await,
         ClientCommand::History(arguments) => history::run(&arguments, out).await,
         ClientCommand::Check(arguments) => check::run(&arguments, out).await,

@@ -81,6 +81,8 @@ pub struct PromotionReconciler {
     workers: Arc<Workers<SiteKey>>,
     strategies: Arc<Strategies>,
     failure_dependencies: FailureDependencies,
+    /// What the changes of waiting promotions were last computed from.
+    change_inputs: FailureDependencies,
     /// By uid: the phase a promotion is in, and since when.
     phases: Mutex<HashMap<String, (Phase, tokio::time::Instant)>>,
     orphaned_pull_requests: OrphanedPullRequests,
@@ -112,6 +114,7 @@ impl PromotionReconciler {
             pipelines: PipelineShard::new(&base.caches, base.settings.label_selector.as_deref()),
             strategies,
             failure_dependencies: FailureDependencies::default(),
+            change_inputs: FailureDependencies::default(),
             phases: Mutex::default(),
             orphaned_pull_requests: OrphanedPullRequests::new(),
             base,
@@ -178,10 +181,7 @@ struct PromotionContext<'a> {
 
 impl PromotionContext<'_> {
     fn task(&self) -> PromotionTask<'_> {
-        PromotionTask {
-            pipeline: self.pipeline,
-            promotion: self.promotion,
-        }
+        PromotionTask::new(self.pipeline, self.promotion)
     }
 }
 
@@ -222,10 +222,11 @@ async fn reconcile_promotion(
     context: &PromotionContext<'_>,
 ) -> Result<Reconciled, StatusError> {
     let observation = observe::everything(reconciler, context).await;
+    let promotion = observation.promotion(context);
     let input = observation.attempt_input(context);
-    let next = planner::attempt(context.promotion, &input, reconciler.clock.now());
+    let mut next = planner::attempt(promotion, &input, reconciler.clock.now());
     let again = observation.sooner(next.requeue_at);
-    let outcome = act::carry_out(reconciler, context, next.action, &observation).await;
+    let outcome = act::carry_out(reconciler, context, &mut next, &observation).await;
     let status = match (outcome, &observation.failure) {
         (None, None) => next.status,
         (None, Some(failure)) => {
@@ -233,7 +234,7 @@ async fn reconcile_promotion(
         }
         (Some(outcome), _) => {
             let (now, seed) = (reconciler.clock.now(), seed(&context.promotion.metadata));
-            planner::conclude(context.promotion, next, outcome, now, seed)
+            planner::conclude(promotion, next, outcome, now, seed)
         }
     };
     report::write(reconciler, context, status, again).await

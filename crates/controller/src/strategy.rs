@@ -6,7 +6,9 @@
 
 mod branch_heads;
 mod change_file;
+mod changelog;
 mod commit;
+mod dependencies;
 mod failure;
 mod forge_repository;
 mod manifest_edit;
@@ -14,6 +16,7 @@ mod notification;
 mod oci;
 mod preflight;
 mod preview;
+mod promotion_change;
 mod promotion_description;
 mod promotion_proposal;
 mod proposal;
@@ -29,9 +32,9 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 use api::{
     Change, Pipeline, Promotion,
     pipeline::{Commit, Oci, PullRequest, Strategy, Webhook},
+    promotion::{PromotionChange, SourceCommits},
     reference::LocalReference,
 };
-use git::propose::branch_for_owner;
 use kube::Client;
 use net::OutboundHttp;
 use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup};
@@ -40,6 +43,7 @@ use tempfile::TempDir;
 
 use crate::{EVENT_SOURCE, Metrics, Settings};
 use change_file::ChangeFiles;
+use changelog::Changelogs;
 use commit::Commits;
 use failure::needs_edit;
 use forge_repository::ForgeRepositories;
@@ -50,7 +54,7 @@ use promotion_proposal::{PromotionProposal, RepositoryStrategy};
 use proposal::Proposals;
 use pull_request::PullRequests;
 use repositories::GitRepositories;
-use secrets::{SecretContents, SecretReader};
+use secrets::SecretReader;
 use side_effect_guard::SideEffectGuard;
 use webhook::Webhooks;
 
@@ -68,15 +72,44 @@ pub(crate) enum MergeRoute {
 pub(crate) struct PromotionTask<'a> {
     pub(crate) pipeline: &'a Pipeline,
     pub(crate) promotion: &'a Promotion,
+    /// The digest of the change that people approved; nothing where nobody has to.
+    pub(crate) approved_change: Option<&'a str>,
+    /// The commits of the source code that it brings, where they are known.
+    pub(crate) commits: Option<&'a SourceCommits>,
 }
 
 impl<'a> PromotionTask<'a> {
+    pub(crate) fn new(pipeline: &'a Pipeline, promotion: &'a Promotion) -> Self {
+        Self {
+            pipeline,
+            promotion,
+            approved_change: None,
+            commits: None,
+        }
+    }
+
     fn uid(self) -> &'a str {
         self.promotion.metadata.uid.as_deref().unwrap_or_default()
     }
 
     fn strategy(self) -> Result<StrategyKind<'a>, Failure> {
         StrategyKind::of(&self.promotion.spec.strategy)
+    }
+}
+
+/// What a strategy did.
+pub(crate) struct StrategyResult {
+    pub(crate) outcome: Outcome,
+    /// What it changes, if that was computed.
+    pub(crate) change: Option<PromotionChange>,
+}
+
+impl From<Outcome> for StrategyResult {
+    fn from(outcome: Outcome) -> Self {
+        Self {
+            outcome,
+            change: None,
+        }
     }
 }
 
@@ -116,6 +149,7 @@ pub(crate) struct Strategies {
     webhooks: Webhooks,
     oci_tags: OciTags,
     change_files: ChangeFiles,
+    changelogs: Changelogs,
     /// Removed when the process ends.
     _folder: Option<TempDir>,
 }
@@ -147,8 +181,7 @@ impl<'a> StrategyKind<'a> {
         if let Some(to) = &strategy.oci {
             return Ok(Self::Oci(to));
         }
-        let text = "the promotion names no strategy; set one in the pipeline";
-        Err(needs_edit("NoStrategy", text))
+        Err(no_strategy())
     }
 
     /// The Secret it needs.
@@ -177,6 +210,7 @@ impl Strategies {
         let repositories = GitRepositories::new(&folder, settings, http.clone(), guard.clone());
         let repositories = Arc::new(repositories.map_err(|source| Error::Git { folder, source })?);
         let forges = Arc::new(ForgeRepositories::new(http, metrics.clone()));
+        let changelogs = Changelogs::new(repositories.clone(), forges.clone());
         let proposals = Proposals::new(repositories.clone(), forges, guard.clone(), settings);
         let flux = settings.events_address.as_deref();
         let sender = ReliableSender::new(hub.clone(), EVENT_SOURCE, flux).map_err(Error::Events)?;
@@ -188,6 +222,7 @@ impl Strategies {
             notifications: Notifications::new(sender, guard.clone()),
             webhooks: Webhooks::new(settings, guard.clone()),
             oci_tags: OciTags::new(settings, guard),
+            changelogs,
             repositories,
             _folder: temporary,
         })
@@ -214,29 +249,62 @@ impl Strategies {
         &self,
         task: PromotionTask<'_>,
         promotions: &[Promotion],
-    ) -> Outcome {
+    ) -> StrategyResult {
+        let commits = self.changelogs.commits(task, &self.secrets).await;
+        let commits = commits.as_ref();
+        let task = PromotionTask { commits, ..task };
         let done = async {
-            match task.strategy()? {
+            let change = fixed_change(task)?;
+            let approved = task.approved_change;
+            let is_other = |change: &PromotionChange| approved.is_some_and(|it| it != change.digest);
+            if change.as_ref().is_some_and(is_other) {
+                let outcome = Outcome::ChangeDiffers;
+                return Ok(StrategyResult { outcome, change });
+            }
+            let outcome = match task.strategy()? {
                 StrategyKind::PullRequest(to) => {
                     let secret = self.secrets.read_for(task, &to.secret_ref).await?;
-                    self.pull_requests.carry_out(task, to, &secret).await
+                    return self.pull_requests.carry_out(task, to, &secret).await;
                 }
                 StrategyKind::Commit(to) => {
                     let secret = self.secrets.read_for(task, &to.secret_ref).await?;
-                    self.commits.carry_out(task, to, &secret).await
+                    return self.commits.carry_out(task, to, &secret).await;
                 }
-                StrategyKind::Notification => self.notifications.carry_out(task).await,
+                StrategyKind::Notification => self.notifications.carry_out(task).await?,
                 StrategyKind::Webhook(to) => {
                     let secret = self.optional_secret(task, to.secret_ref.as_ref()).await?;
-                    self.webhooks.carry_out(task, to, secret).await
+                    self.webhooks.carry_out(task, to, secret).await?
                 }
                 StrategyKind::Oci(to) => {
                     let secret = self.optional_secret(task, to.secret_ref.as_ref()).await?;
-                    self.oci_tags.carry_out(task, to, secret, promotions).await
+                    let oci_tags = &self.oci_tags;
+                    oci_tags.carry_out(task, to, secret, promotions).await?
                 }
-            }
+            };
+            Ok(StrategyResult { outcome, change })
         };
-        done.await.unwrap_or_else(Outcome::Failed)
+        done.await
+            .unwrap_or_else(|failure| Outcome::Failed(failure).into())
+    }
+
+    /// What the promotion would change now. Changes nothing.
+    pub(crate) async fn read_change(
+        &self,
+        task: PromotionTask<'_>,
+    ) -> Result<PromotionChange, Failure> {
+        let commits = self.changelogs.commits(task, &self.secrets).await;
+        let commits = commits.as_ref();
+        let task = PromotionTask { commits, ..task };
+        if let Some(change) = fixed_change(task)? {
+            return Ok(change);
+        }
+        let strategy = RepositoryStrategy::of(&task.promotion.spec.strategy);
+        let strategy = strategy.ok_or_else(no_strategy)?;
+        let secret = self.secrets.read_for(task, strategy.secret_ref).await?;
+        let repository = self.repositories.open(strategy.url, &secret)?;
+        let proposal = PromotionProposal::of(task, &strategy)?.proposal;
+        let edits = self.repositories.edits(&repository, &proposal).await?;
+        Ok(promotion_change::of_edits(task, &edits))
     }
 
     async fn optional_secret(
@@ -303,49 +371,6 @@ impl Strategies {
             .await
     }
 
-    /// A text that differs after somebody edited what a promotion depends on: its Secret, its
-    /// pipeline, or its repository where that is at fault; and when more is known about where its
-    /// targets are built.
-    pub(crate) async fn dependencies(&self, task: PromotionTask<'_>) -> String {
-        let strategy = task.strategy().ok();
-        let secret = match strategy.and_then(StrategyKind::secret) {
-            Some(reference) => self.secrets.read_for(task, reference).await.ok(),
-            None => None,
-        };
-        let version = secret.as_ref().map(|secret| secret.version.as_str());
-        let generation = task.pipeline.metadata.generation;
-        let locations = manifest_edit::known_locations(task);
-        let heads = match &secret {
-            Some(secret) => self.branch_heads(task, secret).await.unwrap_or_default(),
-            None => String::new(),
-        };
-        let version = version.unwrap_or("-");
-        format!("{version} {generation:?} {locations} {heads}")
-    }
-
-    /// The commits that the branches of a promotion point to, where its last failure is one that an
-    /// edit of the repository resolves.
-    async fn branch_heads(
-        &self,
-        task: PromotionTask<'_>,
-        secret: &SecretContents,
-    ) -> Option<String> {
-        let reason = task.promotion.status.as_ref()?.reason.as_deref()?;
-        if !planner::is_resolved_by_repository_edit(reason) {
-            return None;
-        }
-        let strategy = RepositoryStrategy::of(&task.promotion.spec.strategy)?;
-        let repository = self.repositories.open(strategy.url, secret).ok()?;
-        let proposal = PromotionProposal::of(task, &strategy).ok()?.proposal;
-        let alternative = branch_for_owner(&proposal.branch, &proposal.message.owner);
-        // Many promotions share a lookup of the base branch alone.
-        let branches = match reason == planner::BRANCH_CHANGED_BY_OTHERS {
-            true => vec![&proposal.base, &proposal.branch, &alternative],
-            false => vec![&proposal.base],
-        };
-        Some(self.repositories.branch_heads(&repository, &branches).await)
-    }
-
     /// What the forge shows of the Change's pull request.
     pub(crate) async fn observe_change(
         &self,
@@ -376,6 +401,22 @@ impl Strategies {
             self.repositories.remove_unused_mirrors().await;
         }
     }
+}
+
+fn no_strategy() -> Failure {
+    let text = "the promotion names no strategy; set one in the pipeline";
+    needs_edit("NoStrategy", text)
+}
+
+/// What a promotion changes by a strategy that edits no repository: that follows from the promotion alone.
+fn fixed_change(task: PromotionTask<'_>) -> Result<Option<PromotionChange>, Failure> {
+    Ok(match task.strategy()? {
+        StrategyKind::PullRequest(_) | StrategyKind::Commit(_) => None,
+        StrategyKind::Notification | StrategyKind::Webhook(_) => {
+            Some(promotion_change::delegated(task))
+        }
+        StrategyKind::Oci(to) => Some(promotion_change::of_tag(task, oci::planned_edit(task, to)?)),
+    })
 }
 
 /// The folder that git works in, and what must live as long as that is used.

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
+use crate::edit::ValueEdit;
 use crate::mirror::{self, Mirror};
 use crate::names::ObjectId;
 use crate::runner::{self, GitCommand};
@@ -26,6 +27,8 @@ pub(crate) struct FileChange {
     pub(crate) path: String,
     pub(crate) mode: String,
     pub(crate) content: Vec<u8>,
+    /// The values that differ; none for a whole file.
+    pub(crate) edits: Vec<ValueEdit>,
 }
 
 /// The message of a commit.

@@ -15,7 +15,10 @@ pub(crate) mod document;
 mod marked_value;
 mod marker;
 mod scalar;
+mod value_edit;
 mod verify;
+
+pub use value_edit::ValueEdit;
 
 use std::collections::BTreeSet;
 
@@ -91,6 +94,8 @@ pub struct EditedFile {
     pub marked: usize,
     /// The number of those that had another value.
     pub changed: usize,
+    /// The values that changed.
+    pub edits: Vec<ValueEdit>,
 }
 
 /// All markers in a file.
@@ -126,6 +131,7 @@ pub fn set_marked_to(
         content: content.to_vec(),
         marked: 0,
         changed: 0,
+        edits: Vec::new(),
     };
     if !may_contain_markers(content) {
         return Ok(unchanged);
@@ -141,7 +147,12 @@ pub fn set_marked_to(
         wanted.push((scalar, value));
     }
     let targets = wanted.iter().map(|(scalar, value)| (*scalar, &**value));
-    set(byte_order_mark, text, targets.collect(), splice)
+    set(
+        (byte_order_mark, text),
+        &document,
+        targets.collect(),
+        splice,
+    )
 }
 
 /// Sets the scalars with these event indices.
@@ -156,7 +167,7 @@ pub(crate) fn set_events(content: &[u8], wanted: &[(usize, String)]) -> Result<E
         targets.push((scalar.ok_or(Error::Ambiguous { line: 0 })?, value.as_str()));
     }
     targets.sort_by_key(|(scalar, _)| scalar.range.start);
-    set(byte_order_mark, text, targets, splice)
+    set((byte_order_mark, text), &document, targets, splice)
 }
 
 /// Writes the new values into a text.
@@ -164,8 +175,8 @@ type Editor = fn(&str, &[ScalarEdit<'_>]) -> String;
 
 /// Sets the scalars with the editor, and checks that nothing else changed.
 fn set(
-    byte_order_mark: &[u8],
-    text: &str,
+    (byte_order_mark, text): (&[u8], &str),
+    document: &document::Document,
     mut targets: Vec<ScalarEdit<'_>>,
     editor: Editor,
 ) -> Result<EditedFile, Error> {
@@ -180,6 +191,7 @@ fn set(
         content: [byte_order_mark, edited.as_bytes()].concat(),
         marked,
         changed: targets.len(),
+        edits: value_edit::value_edits(document, &targets),
     })
 }
 

@@ -8,6 +8,7 @@ mod api_client;
 pub mod azure;
 pub mod bitbucket_cloud;
 pub mod bitbucket_server;
+mod compare;
 mod error;
 pub mod gitea;
 pub mod github;
@@ -16,6 +17,7 @@ pub mod gitlab;
 mod review_requests;
 mod session;
 
+pub use compare::{CommitComparison, CommitRange, ComparedCommit, comparison_page};
 pub use error::Error;
 pub use github::AppTokens;
 
@@ -254,6 +256,9 @@ pub trait Forge: Send + Sync {
     fn cancel_scheduled_merge(&self, _number: u64) -> ForgeFuture<'_, ()> {
         Box::pin(async { Ok(()) })
     }
+
+    /// The commits that the second commit of the range has and the first has not.
+    fn compare<'a>(&'a self, range: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison>;
 
     /// Adds a comment.
     fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()>;

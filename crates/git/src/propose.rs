@@ -10,6 +10,7 @@ pub use crate::commit::CommitMessage;
 pub use crate::mirror::SkippedFile;
 pub use preview::{CheckoutFiles, preview};
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -80,6 +81,20 @@ pub enum ProposalResult {
         /// The head commit of the base.
         base: ObjectId,
     },
+    /// The caller did not accept the edits. Nothing was pushed.
+    NotAccepted {
+        /// The edits.
+        edits: Vec<ProposedEdit>,
+    },
+}
+
+/// A value that a proposal replaces.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct ProposedEdit {
+    /// The file.
+    pub file: String,
+    /// The value.
+    pub edit: edit::ValueEdit,
 }
 
 /// A branch with the requested edit.
@@ -93,6 +108,8 @@ pub struct ProposedBranch {
     pub base: ObjectId,
     /// The changed files.
     pub files: Vec<String>,
+    /// The values that differ from the base; none where the edit is of a whole file.
+    pub edits: Vec<ProposedEdit>,
     /// Files that could not be read.
     pub skipped: Vec<SkippedFile>,
     /// Whether it was pushed now, or existed already.
@@ -103,6 +120,9 @@ pub struct ProposedBranch {
 
 /// Called right before a push: whether a side effect of up to this duration may begin.
 pub type PushPermission<'a> = &'a (dyn Fn(Duration) -> bool + Send + Sync);
+
+/// Called with the edits before a push: whether these may be pushed.
+pub type EditAcceptance<'a> = &'a (dyn Fn(&[ProposedEdit]) -> bool + Send + Sync);
 
 /// Why the edit could not be proposed.
 #[derive(Debug, thiserror::Error)]
@@ -225,8 +245,39 @@ impl Mirror {
         proposal: &Proposal,
         permission: PushPermission<'_>,
     ) -> Result<ProposalResult, Error> {
+        self.propose_if(proposal, &|_| true, permission).await
+    }
+
+    /// The same, if the caller accepts the edits.
+    pub async fn propose_if(
+        &self,
+        proposal: &Proposal,
+        acceptance: EditAcceptance<'_>,
+        permission: PushPermission<'_>,
+    ) -> Result<ProposalResult, Error> {
         self.maintain().await;
-        let result = self.try_propose(proposal, permission).await;
+        let result = self.try_propose(proposal, acceptance, permission).await;
+        self.note_damage(result)
+    }
+
+    /// The values that the requested edit would replace now; none if the base has them already. Pushes
+    /// nothing.
+    pub async fn edits(&self, proposal: &Proposal) -> Result<Vec<ProposedEdit>, Error> {
+        self.maintain().await;
+        let edits = self.try_edits(proposal).await;
+        self.note_damage(edits)
+    }
+
+    async fn try_edits(&self, proposal: &Proposal) -> Result<Vec<ProposedEdit>, Error> {
+        let _objects = self.use_objects().await;
+        let access = self.access().await?;
+        let tips = self.refresh(&access, &[&proposal.base]).await?;
+        let base = head_of(&tips, &proposal.base)?;
+        let changes = file_changes::compute(self, &base, proposal).await?;
+        Ok(changes.edits())
+    }
+
+    fn note_damage<T>(&self, result: Result<T, Error>) -> Result<T, Error> {
         if result.as_ref().is_err_and(Error::suggests_damage) {
             self.mark_damaged();
         }
@@ -236,6 +287,7 @@ impl Mirror {
     async fn try_propose(
         &self,
         proposal: &Proposal,
+        acceptance: EditAcceptance<'_>,
         permission: PushPermission<'_>,
     ) -> Result<ProposalResult, Error> {
         let _objects = self.use_objects().await;
@@ -244,13 +296,14 @@ impl Mirror {
         let alternative = branch_for_owner(own, &proposal.message.owner);
         let wanted = [&proposal.base, own, &alternative];
         let tips = self.refresh(&access, &wanted).await?;
-        let Some(base) = tips.get(&proposal.base).cloned() else {
-            let branch = proposal.base.clone();
-            return Err(Error::NoBase { branch });
-        };
+        let base = head_of(&tips, &proposal.base)?;
         let changes = file_changes::compute(self, &base, proposal).await?;
         if changes.files.is_empty() {
             return Ok(ProposalResult::NothingToChange { base });
+        }
+        let edits = changes.edits();
+        if !acceptance(&edits) {
+            return Ok(ProposalResult::NotAccepted { edits });
         }
         let branch = match tips.get(own) {
             Some(tip) if *own != proposal.base => {
@@ -306,6 +359,13 @@ impl Mirror {
             CommitAuthor::Sluice { .. } | CommitAuthor::WeaveController => Ok(()),
         }
     }
+}
+
+fn head_of(tips: &BTreeMap<BranchName, ObjectId>, base: &BranchName) -> Result<ObjectId, Error> {
+    let head = tips.get(base).cloned();
+    head.ok_or_else(|| Error::NoBase {
+        branch: base.clone(),
+    })
 }
 
 /// The alternative branch of an owner, for the case that the requested one belongs to another owner.

@@ -61,6 +61,7 @@ macro_rules! forges {
             asking_one_more_keeps_those_who_were_asked,
             one_unknown_reviewer_keeps_no_other_from_being_asked,
             open_ones_are_listed_and_changes_noticed,
+            commits_between_two_are_listed,
             a_rate_limit_is_honoured_and_shared,
             a_secondary_limit_is_a_limit,
             a_used_up_allowance_is_not_overdrawn,

@@ -6,6 +6,7 @@
 //! pipeline's settings; transient failures are retried with exponential backoff, without a limit.
 
 pub(crate) mod backoff;
+mod change;
 mod context;
 mod lifecycle;
 mod lookup;
@@ -17,6 +18,7 @@ use api::promotion::PromotionStatus;
 
 use crate::time::Timestamp;
 
+pub use change::{must_read_change, with_change};
 pub use context::{AttemptInput, ObservedPullRequest};
 pub use lifecycle::attempt;
 pub use lookup::{PullRequestLookup, observed_after_failed_lookup, pull_request_lookup};
@@ -41,6 +43,9 @@ pub const NOT_MERGEABLE: &str = "NotMergeable";
 /// The reason of a promotion whose pull request Sluice may not merge although it could be merged.
 pub const MERGE_NOT_ALLOWED: &str = "MergeNotAllowed";
 
+/// The reason of a promotion that would change something else than what was approved.
+pub const CHANGE_DIFFERS: &str = "ChangeDiffers";
+
 /// The reason of a promotion whose branch somebody else pushed to.
 pub const BRANCH_CHANGED_BY_OTHERS: &str = "BranchChangedByOthers";
 
@@ -56,6 +61,8 @@ pub struct AttemptPlan {
     pub status: PromotionStatus,
     /// When to decide again even if nothing changes.
     pub requeue_at: Option<Timestamp>,
+    /// The digest of the change that people approved: the action must not push another one.
+    pub approved_change: Option<String>,
 }
 
 /// An idempotent side effect in git, a forge or elsewhere.

@@ -16,6 +16,7 @@
 //! | [`summarised`], [`runs_text`], [`shortened`] | one line about a pipeline, as lists show it |
 //! | [`adopt`] | how a Pipeline of the group pipelines.wego.weave.works and its copy are kept equal |
 //! | [`lint()`] | mistakes in the spec of a pipeline |
+//! | [`promotion_diff()`] | what the next promotion into an environment brings |
 //! | [`approvable`], [`request_annotation`] | what people can approve and request |
 //!
 //! The crate does no I/O, reads no clock and draws no random numbers: `now` and the seed of the jitter
@@ -41,6 +42,7 @@ mod lint;
 mod observation;
 mod overview;
 mod plan;
+mod promotion_diff;
 mod promotion_phase;
 mod release;
 mod requests;
@@ -55,11 +57,12 @@ mod version_order;
 pub use access::{refuse_cluster, refuse_group, refuse_hub_namespace};
 pub use adoption::{Adoption, EditableFields, adopt};
 pub use attempt::{
-    AttemptInput, AttemptPlan, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, ExternalAction, Failure,
-    MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED, NOT_MERGEABLE, NOTHING_REPORTS, ObservedPullRequest,
-    Outcome, PromotionProblem, PullRequestLookup, Remedy, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
-    attempt, conclude, is_resolved_by_repository_edit, observed_after_failed_lookup,
-    promotion_problem, pull_request_lookup, replaceable_digests, status_after_failed_lookup,
+    AttemptInput, AttemptPlan, BRANCH_CHANGED_BY_OTHERS, CHANGE_DIFFERS, DEPLOY_FAILED,
+    ExternalAction, Failure, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED, NOT_MERGEABLE,
+    NOTHING_REPORTS, ObservedPullRequest, Outcome, PromotionProblem, PullRequestLookup, Remedy,
+    STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS, attempt, conclude, is_resolved_by_repository_edit,
+    must_read_change, observed_after_failed_lookup, promotion_problem, pull_request_lookup,
+    replaceable_digests, status_after_failed_lookup, with_change,
 };
 pub use deployments::{
     DAYS, DeliveryFigures, Deployment, DeploymentKind, delivery_figures, deployments,
@@ -85,6 +88,7 @@ pub use plan::{
     EnvironmentPlan, Plan, Step, apply, cancellation, plan, successor, superseded_by, surplus,
     version_for,
 };
+pub use promotion_diff::{ImageDiff, PromotionDiff, SoakProgress, promotion_diff, source_commits};
 pub use release::{failed_release, failed_revision, failure_message, release};
 pub use requests::{
     ConflictingRequest, approvable, previous_revision, rejectable, request_annotation,

@@ -31,6 +31,10 @@ pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
         .into_iter()
         .collect();
     findings.extend(validity::invalid_source(spec).map(error));
+    findings.extend(changelog(spec).map(|(is_error, text)| LintFinding {
+        is_error,
+        ..error(text)
+    }));
     findings.extend(shared_targets(spec));
     let promoted = spec.environments.iter().enumerate();
     for (index, environment) in promoted {
@@ -133,6 +137,32 @@ fn settings_of(
     found.into_iter().map(about).collect()
 }
 
+/// What is wrong with the repository of the source code. Promotions do not depend on it.
+fn changelog(spec: &PipelineSpec) -> Option<(bool, String)> {
+    let changelog = spec.changelog.as_ref()?;
+    let url = changelog.url.as_str();
+    let is_error = true;
+    if url.contains('@') {
+        let text = "changelog.url has a user or a password in it; put them into the Secret";
+        return Some((is_error, text.to_owned()));
+    }
+    if !url.starts_with("https://") {
+        let text = "changelog.url is not an HTTPS URL: no commits are shown";
+        return Some((is_error, text.to_owned()));
+    }
+    match &changelog.secret_ref {
+        Some(secret) if secret.name.is_empty() => {
+            let text = "changelog.secretRef has no name; name the Secret with the token";
+            Some((is_error, text.to_owned()))
+        }
+        None => {
+            let text = "changelog names no secretRef: commits are not listed, only a link is shown";
+            Some((!is_error, text.to_owned()))
+        }
+        Some(_) => None,
+    }
+}
+
 /// Two environments with the same target always run the same, so nothing moves between them.
 fn shared_targets(spec: &PipelineSpec) -> Vec<LintFinding> {
     let mut owners: BTreeMap<String, Vec<&str>> = BTreeMap::new();
@@ -170,4 +200,49 @@ fn name_of(target: &Target) -> Option<String> {
     let home = home.map(|home| format!("{home}."));
     let cluster = format!("{}{}", home.unwrap_or_default(), cluster.name);
     Some(format!("{cluster}/{}", target.namespace))
+}
+
+#[cfg(test)]
+mod tests {
+    use api::{pipeline::Changelog, reference::LocalReference};
+
+    use super::*;
+
+    fn check(url: &str, secret: Option<&str>, expected: Option<(bool, &str)>) {
+        let spec = PipelineSpec {
+            changelog: Some(Changelog {
+                url: url.to_owned(),
+                secret_ref: secret.map(|name| LocalReference {
+                    name: name.to_owned(),
+                }),
+                ..Changelog::default()
+            }),
+            ..PipelineSpec::default()
+        };
+        let found = lint(&spec);
+        let found = found.iter().find(|it| it.text.starts_with("changelog"));
+        match expected {
+            None => assert_eq!(found, None),
+            Some((is_error, text)) => {
+                let found = found.expect(text);
+                assert_eq!(found.is_error, is_error);
+                assert!(found.text.contains(text), "{}", found.text);
+            }
+        }
+    }
+
+    #[test]
+    fn a_changelog_needs_a_url_and_a_secret() {
+        let url = "https://forge.example.com/team/shop";
+        check(url, Some("token"), None);
+        check(url, None, Some((false, "only a link")));
+        check(url, Some(""), Some((true, "has no name")));
+        check("http://forge.example.com/shop", None, Some((true, "HTTPS")));
+        let secret = "https://ann:pass@forge.example.com/shop";
+        check(
+            secret,
+            Some("token"),
+            Some((true, "put them into the Secret")),
+        );
+    }
 }

@@ -8,6 +8,7 @@
 mod actions;
 mod body;
 mod changes;
+mod diff;
 mod etag;
 mod gates;
 mod openapi;
@@ -58,6 +59,10 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
         .route(
             &format!("{PIPELINE}/environments/{{environment}}/tree"),
             get(tree::tree),
+        )
+        .route(
+            &format!("{PIPELINE}/environments/{{environment}}/diff"),
+            get(diff::diff),
         )
         .route(
             &format!("{PIPELINE}/environments/{{environment}}/{{verb}}"),

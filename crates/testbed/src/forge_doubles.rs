@@ -73,6 +73,14 @@ impl StoredPullRequest {
     }
 }
 
+/// A commit as a forge stores it.
+#[derive(Clone, Debug)]
+pub struct StoredCommit {
+    pub id: String,
+    pub message: String,
+    pub author: String,
+}
+
 /// How the next request fails.
 #[derive(Clone, Debug)]
 pub enum InjectedFault {
@@ -87,6 +95,8 @@ pub enum InjectedFault {
 pub struct ForgeState {
     pub pulls: Vec<StoredPullRequest>,
     pub branches: BTreeMap<String, String>,
+    /// The history of the source code: id, message and author, the oldest first.
+    pub history: Vec<StoredCommit>,
     pub labels: Vec<String>,
     pub has_pending_checks: bool,
     pub has_failed_checks: bool,
@@ -158,6 +168,13 @@ impl ForgeState {
             stored.is_draft = is_draft;
         }
         pull
+    }
+
+    /// The commits after one commit up to another one, the oldest first; `None` if one is unknown.
+    pub(crate) fn between(&self, from: &str, to: &str) -> Option<&[StoredCommit]> {
+        let place = |id: &str| self.history.iter().position(|commit| commit.id == id);
+        let (from, to) = (place(from)?, place(to)?);
+        Some(self.history.get(from + 1..=to).unwrap_or_default())
     }
 
     /// The commit of a branch.

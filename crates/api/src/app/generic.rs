@@ -82,6 +82,7 @@ pub(super) fn reading(app: &App, generation: i64) -> AppReading {
         version: version.filter(|_| revision.is_some()),
         revision,
         digest: None,
+        source_commit: None,
         attempted: status
             .last_attempted_revision
             .as_deref()

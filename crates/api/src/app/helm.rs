@@ -29,6 +29,7 @@ pub(super) fn reading(app: &HelmRelease, generation: i64) -> AppReading {
             .map(|revision| revision.as_str().to_owned()),
         revision,
         digest: deployed.and_then(|release| release.oci_digest.clone()),
+        source_commit: None,
         attempted: attempted(app),
         lagging: health.lagging,
         suspended: app.spec.suspend,

@@ -23,6 +23,10 @@ pub(super) fn reading(app: &Kustomization, generation: i64) -> AppReading {
             .as_ref()
             .and_then(|source| version(source, &app.spec.source_ref)),
         digest: source.and_then(|source| source.digest()),
+        source_commit: status
+            .last_applied_origin_revision
+            .as_deref()
+            .and_then(source_commit),
         attempted: status
             .last_attempted_revision
             .as_deref()
@@ -47,4 +51,11 @@ fn version(revision: &SourceRevision, source: &ObjectReference) -> Option<String
         Some("GitRepository") => revision.git_version().map(str::to_owned),
         _ => revision.version(),
     }
+}
+
+/// The git commit in a revision such as `main@sha1:…`.
+fn source_commit(text: &str) -> Option<String> {
+    let source = SourceRevision::parse(text);
+    let commit = source.commit().map(str::to_owned);
+    commit.filter(|_| source.content_digest().is_none())
 }

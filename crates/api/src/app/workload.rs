@@ -32,6 +32,7 @@ pub(super) fn reading(
             .as_ref()
             .ok()
             .and_then(|image| image.digest().map(str::to_owned)),
+        source_commit: None,
         attempted: revision.clone(),
         revision,
         lagging,

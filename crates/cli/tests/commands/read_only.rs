@@ -122,6 +122,16 @@ async fn status_tree_history_and_explain_agree() {
           waits: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0 [AwaitingApproval]
           gates for 2.0.0: valid, suspended, targets, turn, readiness, soak, order pass; approvals wait",
     );
+    let diff = cluster.prints(&["diff", "web", "prod"]).await;
+    assert!(diff.starts_with("prod: 1.0.0 → 2.0.0\n"), "{diff}");
+    assert!(
+        diff.contains("registry.example.com/web: 1.0.0 → 2.0.0"),
+        "{diff}"
+    );
+    let json = cluster.prints(&["diff", "web", "prod", "-o", "json"]).await;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["items"][0]["to"], "2.0.0");
+    assert_eq!(json["items"][0]["phase"], "AwaitingApproval");
     let whole = cluster.prints(&["explain", "web"]).await;
     assert!(whole.starts_with("dev: runs 2.0.0, ready\n"), "{whole}");
     let history = cluster.prints(&["history", "web", "prod"]).await;

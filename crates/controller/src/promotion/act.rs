@@ -2,25 +2,31 @@
 
 use std::sync::Arc;
 
-use planner::{ExternalAction, Outcome, Remedy};
+use planner::{AttemptPlan, ExternalAction, Outcome, Remedy};
 
 use crate::strategy::MergeRoute;
 
 use super::{PromotionContext, PromotionReconciler, observe::PromotionObservation};
+use crate::strategy::PromotionTask;
 
-/// Carries out the action; nothing where there is none.
+/// Carries out the action; nothing where there is none. What it changes is recorded in the plan's status.
 pub(super) async fn carry_out(
     reconciler: &Arc<PromotionReconciler>,
     context: &PromotionContext<'_>,
-    act: ExternalAction,
+    next: &mut AttemptPlan,
     observation: &PromotionObservation,
 ) -> Option<Outcome> {
-    if act == ExternalAction::Nothing {
+    if let Some((failure, dependencies)) = &observation.unread_change {
+        let outcome = Outcome::Failed(failure.clone());
+        record_failure(reconciler, context, &outcome, dependencies.clone());
+        return Some(outcome);
+    }
+    if next.action == ExternalAction::Nothing {
         return None;
     }
     // Read before they are used: an edit in the meantime must not go unnoticed.
     let dependencies = reconciler.strategies.dependencies(context.task()).await;
-    let outcome = match (act, &observation.failure) {
+    let outcome = match (next.action, &observation.failure) {
         // Nothing is done without having observed the pull request.
         (_, Some(failure)) => Outcome::Failed(failure.clone()),
         (ExternalAction::ClosePullRequest, None) => {
@@ -45,10 +51,14 @@ pub(super) async fn carry_out(
                 .await
         }
         (_, None) => {
+            let task = PromotionTask {
+                approved_change: next.approved_change.as_deref(),
+                ..context.task()
+            };
             let strategies = &reconciler.strategies;
-            strategies
-                .carry_out(context.task(), context.promotions)
-                .await
+            let done = strategies.carry_out(task, context.promotions).await;
+            next.status.change = done.change.or(next.status.change.take());
+            done.outcome
         }
     };
     record_failure(reconciler, context, &outcome, dependencies);

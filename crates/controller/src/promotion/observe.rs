@@ -3,6 +3,7 @@
 
 use std::sync::Arc;
 
+use api::Promotion;
 use planner::{AttemptInput, Failure, ObservedPullRequest, PullRequestLookup, Timestamp};
 
 use super::{PromotionContext, PromotionReconciler};
@@ -14,6 +15,10 @@ pub(super) struct PromotionObservation {
     edited: bool,
     /// Why the pull request could not be read.
     pub(super) failure: Option<Failure>,
+    /// The promotion with what it changes, if that was read.
+    with_change: Option<Promotion>,
+    /// Why it is not known what the promotion changes, and what an edit would have to change.
+    pub(super) unread_change: Option<(Failure, String)>,
     /// When to observe again at the latest.
     latest: Option<Timestamp>,
 }
@@ -26,6 +31,11 @@ impl PromotionObservation {
             pull_request: self.pull_request.clone(),
             edited: self.edited,
         }
+    }
+
+    /// The promotion with the newest that is known about what it changes.
+    pub(super) fn promotion<'a>(&'a self, context: &PromotionContext<'a>) -> &'a Promotion {
+        self.with_change.as_ref().unwrap_or(context.promotion)
     }
 
     /// The earlier of that time and when to observe again.
@@ -44,6 +54,8 @@ pub(super) async fn everything(
         pull_request: ObservedPullRequest::NotQueried,
         edited: false,
         failure: None,
+        with_change: None,
+        unread_change: None,
         latest: None,
     };
     let status = context.promotion.status.as_ref();
@@ -63,8 +75,9 @@ pub(super) async fn everything(
         let again = RECHECK_DEPENDENCIES.min(reconciler.settings.follow_every);
         observation.latest = now.saturating_add(again).ok();
     }
-    let how =
-        planner::pull_request_lookup(context.promotion, &observation.attempt_input(context), now);
+    read_change(reconciler, context, &mut observation).await;
+    let input = observation.attempt_input(context);
+    let how = planner::pull_request_lookup(observation.promotion(context), &input, now);
     match how {
         PullRequestLookup::Skip => {}
         PullRequestLookup::Postponed => observation.pull_request = ObservedPullRequest::Unanswered,
@@ -83,6 +96,49 @@ pub(super) async fn everything(
         }
     }
     observation
+}
+
+/// Reads what the promotion changes, where people approve it: the first time, and when something it is
+/// computed from has changed.
+async fn read_change(
+    reconciler: &Arc<PromotionReconciler>,
+    context: &PromotionContext<'_>,
+    observation: &mut PromotionObservation,
+) {
+    let (task, now) = (context.task(), reconciler.clock.now());
+    let input = observation.attempt_input(context);
+    if !planner::must_read_change(context.promotion, &input, now) {
+        return;
+    }
+    let again = now.saturating_add(reconciler.settings.follow_every).ok();
+    observation.latest = observation.sooner(again);
+    let uid = task.promotion.metadata.uid.as_deref().unwrap_or_default();
+    let inputs = reconciler.strategies.change_inputs(task).await;
+    let newest = std::future::ready(inputs.clone());
+    let is_edited = reconciler.change_inputs.are_edited(uid, newest).await;
+    let status = context.promotion.status.as_ref();
+    let is_known = status.is_some_and(|status| status.change.is_some());
+    if is_known && !is_edited {
+        return;
+    }
+    // Read before they are used: an edit in the meantime must not go unnoticed.
+    let dependencies = reconciler.strategies.dependencies(task).await;
+    match reconciler.strategies.read_change(task).await {
+        Ok(change) => {
+            reconciler.change_inputs.record(uid, Some(inputs));
+            observation.with_change = Some(planner::with_change(context.promotion, change));
+        }
+        // It is compared again before anything is pushed.
+        Err(failure) if is_known => {
+            let because = &failure.message;
+            tracing::warn!(
+                promotion = task.promotion.metadata.name,
+                because,
+                "could not read what the promotion changes"
+            );
+        }
+        Err(failure) => observation.unread_change = Some((failure, dependencies)),
+    }
 }
 
 impl PromotionObservation {

@@ -40,6 +40,7 @@ impl PromotionReconciler {
     pub(super) fn forget_promotion(&self, promotion: &Promotion) {
         let uid = promotion.metadata.uid.clone().unwrap_or_default();
         self.failure_dependencies.forget(&uid);
+        self.change_inputs.forget(&uid);
         self.phases.lock().remove(&uid);
         if let Some(pipeline) = self.pipelines.get(&pipeline_of(promotion)) {
             self.queue_comment(&pipeline, promotion);
@@ -69,10 +70,7 @@ impl PromotionReconciler {
 pub(super) async fn comment(reconciler: Arc<PromotionReconciler>) {
     let mut orphans = reconciler.orphaned_pull_requests.receiver.lock().await;
     while let Some((pipeline, promotion)) = orphans.recv().await {
-        let task = PromotionTask {
-            pipeline: &pipeline,
-            promotion: &promotion,
-        };
+        let task = PromotionTask::new(&pipeline, &promotion);
         if let Err(failure) = reconciler.strategies.comment_on_orphan(task).await {
             let (url, because) = (promotion.status.and_then(|it| it.url), failure.message);
             tracing::warn!(

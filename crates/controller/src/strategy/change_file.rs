@@ -94,8 +94,9 @@ impl ChangeFiles {
         secrets: &SecretReader,
     ) -> Result<Outcome, Failure> {
         let open = self.open(change, secrets).await?;
-        let pushed = match self.proposals.push(&open).await? {
-            propose::ProposalResult::NothingToChange { .. } => return Ok(Outcome::AlreadyThere),
+        let pushed = match self.proposals.push(&open, &|_| true).await? {
+            propose::ProposalResult::NothingToChange { .. }
+            | propose::ProposalResult::NotAccepted { .. } => return Ok(Outcome::AlreadyThere),
             propose::ProposalResult::Proposed(pushed) => pushed,
         };
         let pull = self.proposals.ensure_pull_request(&open, &pushed).await?;

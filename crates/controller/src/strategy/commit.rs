@@ -6,14 +6,15 @@
 use std::{collections::HashMap, sync::Arc};
 
 use api::pipeline::Commit as CommitStrategy;
-use git::propose;
+use git::propose::{ProposalResult, ProposedEdit};
 use parking_lot::Mutex;
 use planner::{Failure, Outcome};
 use tokio::time::timeout;
 
 use super::{
-    PromotionTask,
+    PromotionTask, StrategyResult,
     failure::transient,
+    promotion_change::{is_approved, of_edits},
     promotion_proposal::{PromotionProposal, RepositoryStrategy},
     repositories::GitRepositories,
     secrets::SecretContents,
@@ -45,7 +46,7 @@ impl Commits {
         task: PromotionTask<'_>,
         to: &CommitStrategy,
         secret: &SecretContents,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<StrategyResult, Failure> {
         let repository = self.repositories.open(&to.url, secret)?;
         let proposal = PromotionProposal::of(task, &RepositoryStrategy::from(to))?.proposal;
         let lock = self.branch_lock(to);
@@ -53,15 +54,23 @@ impl Commits {
         let lock = timeout(self.guard.timeout(), lock.lock()).await;
         let busy = |_| transient("BranchBusy", "other promotions to the branch are under way");
         let _lock = lock.map_err(busy)?;
-        Ok(
-            match self.repositories.propose(&repository, &proposal).await? {
-                propose::ProposalResult::NothingToChange { .. } => Outcome::AlreadyThere,
-                propose::ProposalResult::Proposed(pushed) => Outcome::Pushed {
-                    branch: pushed.branch.as_str().to_owned(),
-                    commit: pushed.commit.as_str().to_owned(),
-                },
-            },
-        )
+        let acceptance = |edits: &[ProposedEdit]| is_approved(task, edits);
+        let proposed = self
+            .repositories
+            .propose(&repository, &proposal, &acceptance);
+        let (outcome, edits) = match proposed.await? {
+            ProposalResult::NothingToChange { .. } => return Ok(Outcome::AlreadyThere.into()),
+            ProposalResult::NotAccepted { edits } => (Outcome::ChangeDiffers, edits),
+            ProposalResult::Proposed(pushed) => {
+                let branch = pushed.branch.as_str().to_owned();
+                let commit = pushed.commit.as_str().to_owned();
+                (Outcome::Pushed { branch, commit }, pushed.edits)
+            }
+        };
+        Ok(StrategyResult {
+            outcome,
+            change: Some(of_edits(task, &edits)),
+        })
     }
 
     fn branch_lock(&self, to: &CommitStrategy) -> Arc<tokio::sync::Mutex<()>> {

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use api::{
     Promotion,
     pipeline::{Oci, OciProvider},
+    promotion::FieldEdit,
 };
 use net::{AddressPolicy, OutboundHttp};
 use planner::{Failure, Outcome, TAG_CHANGED_BY_OTHERS};
@@ -257,6 +258,19 @@ impl WantedTag {
         );
         Err(transient(TAG_CHANGED_BY_OTHERS, text))
     }
+}
+
+/// The tag that the promotion sets, as an edit: from the digest that it replaces to its own. Any other
+/// digest at the tag is not overwritten.
+pub(super) fn planned_edit(task: PromotionTask<'_>, to: &Oci) -> Result<FieldEdit, Failure> {
+    let wanted = WantedTag::of(task, to)?;
+    let replaced = task.promotion.spec.replaced_digest();
+    Ok(FieldEdit {
+        file: to.url.clone(),
+        path: wanted.tag.as_str().to_owned(),
+        old: replaced.map(str::to_owned),
+        new: wanted.digest.as_str().to_owned(),
+    })
 }
 
 /// The tag with its fields filled in. Versions may have a `+`, which tags cannot: it becomes `_`, as in

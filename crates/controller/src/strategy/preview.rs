@@ -41,10 +41,7 @@ pub fn preview_proposal(
         },
         ..Promotion::default()
     };
-    let task = PromotionTask {
-        pipeline: &pipeline,
-        promotion: &promotion,
-    };
+    let task = PromotionTask::new(&pipeline, &promotion);
     let preview = PromotionProposal::of(task, &strategy);
     Some(preview.map(|preview| (strategy.url.to_owned(), preview.proposal)))
 }

@@ -1,7 +1,10 @@
 //! A promotion as a change to a repository: what is committed to which branch, and the title and text
 //! of a pull request about it.
 
-use api::pipeline::{Commit, PullRequest, Strategy};
+use api::{
+    pipeline::{Commit, PullRequest, Strategy},
+    reference::LocalReference,
+};
 use git::{
     names::BranchName,
     propose::{CommitMessage, Proposal},
@@ -20,6 +23,7 @@ pub(super) struct RepositoryStrategy<'a> {
     pub(super) url: &'a str,
     pub(super) paths: &'a [String],
     pub(super) base_branch: &'a str,
+    pub(super) secret_ref: &'a LocalReference,
     title: Option<&'a str>,
     body: Option<&'a str>,
     /// Where people reach the dashboard, for a link in the default text.
@@ -47,6 +51,7 @@ impl<'a> From<&'a PullRequest> for RepositoryStrategy<'a> {
             url: &to.url,
             paths: &to.paths,
             base_branch: &to.base_branch,
+            secret_ref: &to.secret_ref,
             title: to.title.as_deref(),
             body: to.body.as_deref(),
             dashboard: None,
@@ -61,6 +66,7 @@ impl<'a> From<&'a Commit> for RepositoryStrategy<'a> {
             url: &to.url,
             paths: &to.paths,
             base_branch: &to.base_branch,
+            secret_ref: &to.secret_ref,
             title: None,
             body: None,
             dashboard: None,

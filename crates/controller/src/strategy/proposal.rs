@@ -10,7 +10,7 @@ use std::{sync::Arc, time::Duration};
 use git::{
     forge::{ForgeProduct, NewPullRequest, PullRequest, PullRequestState, PullRequestUpdate},
     names::{BranchName, ObjectId},
-    propose::{self, Proposal, ProposedBranch, branch_for_owner},
+    propose::{self, EditAcceptance, Proposal, ProposedBranch, branch_for_owner},
 };
 use planner::{Failure, ObservedPullRequest, PullRequestLookup};
 
@@ -155,14 +155,16 @@ impl Proposals {
         open.forge.find_open(self.follow_every, is_own).await
     }
 
-    /// Pushes the change to its branch. Commits of others on that branch are replaced if they were
-    /// merged.
+    /// Pushes the change to its branch, if its edits are accepted. Commits of others on that branch are
+    /// replaced if they were merged.
     pub(super) async fn push(
         &self,
         open: &OpenProposal,
+        acceptance: EditAcceptance<'_>,
     ) -> Result<propose::ProposalResult, Failure> {
         let (repository, proposal) = (&open.repository, &open.content.proposal);
-        let pushed = self.repositories.propose(repository, proposal).await;
+        let repositories = &self.repositories;
+        let pushed = repositories.propose(repository, proposal, acceptance).await;
         let is_foreign = |failure: &Failure| failure.reason == planner::BRANCH_CHANGED_BY_OTHERS;
         if !pushed.as_ref().is_err_and(is_foreign) {
             return pushed;
@@ -175,7 +177,9 @@ impl Proposals {
             replaceable,
             ..proposal.clone()
         };
-        self.repositories.propose(repository, &replacing).await
+        repositories
+            .propose(repository, &replacing, acceptance)
+            .await
     }
 
     /// The pull request for a branch that was pushed: the one there is, brought up to date, or a new

@@ -15,13 +15,14 @@ use git::{
         PullRequestState,
     },
     names::ObjectId,
-    propose,
+    propose::{ProposalResult, ProposedEdit},
 };
 use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup, Remedy};
 
 use super::{
-    MergeRoute, PromotionTask, PullRequestObservation,
+    MergeRoute, PromotionTask, PullRequestObservation, StrategyResult,
     forge_repository::{ForgeRepository, OpenPullRequest},
+    promotion_change,
     promotion_description::{PromotionDescription, TRAILER},
     promotion_proposal::{PromotionProposal, RepositoryStrategy},
     proposal::{OpenProposal, Proposals, PullRequestContent, PullRequestOwner, owner_in},
@@ -118,15 +119,23 @@ impl PullRequests {
         task: PromotionTask<'_>,
         to: &PullRequestStrategy,
         secret: &SecretContents,
-    ) -> Result<Outcome, Failure> {
-        let open = self.open(task, to, secret)?;
-        let pushed = match self.proposals.push(&open).await? {
-            propose::ProposalResult::NothingToChange { .. } => {
+    ) -> Result<StrategyResult, Failure> {
+        let mut open = self.open(task, to, secret)?;
+        let acceptance = |edits: &[ProposedEdit]| promotion_change::is_approved(task, edits);
+        let pushed = match self.proposals.push(&open, &acceptance).await? {
+            ProposalResult::NothingToChange { .. } => {
                 self.close_stale(task, &open).await?;
-                return Ok(Outcome::AlreadyThere);
+                return Ok(Outcome::AlreadyThere.into());
             }
-            propose::ProposalResult::Proposed(pushed) => pushed,
+            ProposalResult::NotAccepted { edits } => {
+                return Ok(StrategyResult {
+                    outcome: Outcome::ChangeDiffers,
+                    change: Some(promotion_change::of_edits(task, &edits)),
+                });
+            }
+            ProposalResult::Proposed(pushed) => pushed,
         };
+        open.content.body += &promotion_change::as_text(task, &pushed.edits);
         let replaced = pushed.replaced.as_ref();
         self.replaced_commits.record(task.uid(), replaced);
         let pull = self.proposals.ensure_pull_request(&open, &pushed).await?;
@@ -134,11 +143,15 @@ impl PullRequests {
         // The forge must be asked to merge the commit that is there now.
         self.merge_answers.forget(task.uid());
         tracing::info!(url = pull.url, branch = %pushed.branch, "created PR");
-        Ok(Outcome::Opened {
+        let outcome = Outcome::Opened {
             url: pull.url,
             branch: pushed.branch.as_str().to_owned(),
             commit: Some(pushed.commit.as_str().to_owned()),
             notes,
+        };
+        Ok(StrategyResult {
+            outcome,
+            change: Some(promotion_change::of_edits(task, &pushed.edits)),
         })
     }
 

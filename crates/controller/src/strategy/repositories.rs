@@ -7,7 +7,7 @@ use git::{
     forge::AppTokens,
     mirror::{self, MirrorRetention, Mirrors},
     names::{BranchName, ObjectId},
-    propose::{Error, Proposal, ProposalResult},
+    propose::{EditAcceptance, Error, Proposal, ProposalResult, ProposedEdit},
     push,
     repository_url::RepositoryUrl,
     runner::{GitLimits, GitRunner},
@@ -68,31 +68,48 @@ impl GitRepositories {
         })
     }
 
+    /// Checks the URL. Touches no network.
+    pub(super) fn parse(&self, url: &str) -> Result<RepositoryUrl, Failure> {
+        RepositoryUrl::parse(url, self.policy)
+            .map_err(|error| from_git(error.reason(), error.remedy(), &error))
+    }
+
     /// Checks the URL and the credentials. Touches no network.
     pub(super) fn open(
         &self,
         url: &str,
         secret: &SecretContents,
     ) -> Result<RepositoryAccess, Failure> {
-        let url = RepositoryUrl::parse(url, self.policy)
-            .map_err(|error| from_git(error.reason(), error.remedy(), &error))?;
+        let url = self.parse(url)?;
         let credentials = Credentials::from_entries(&secret.entries)
             .map_err(|error| from_git(error.reason(), error.remedy(), &error))?;
         Ok(RepositoryAccess { url, credentials })
     }
 
-    /// Pushes a change to its branch.
+    /// The values that a proposal would replace now. Pushes nothing.
+    pub(super) async fn edits(
+        &self,
+        repository: &RepositoryAccess,
+        proposal: &Proposal,
+    ) -> Result<Vec<ProposedEdit>, Failure> {
+        let mirror = self.mirrors.open(&repository.url, &repository.credentials);
+        let edits = mirror.edits(proposal).await;
+        edits.map_err(|error| from_git(error.reason(), error.remedy(), &error))
+    }
+
+    /// Pushes a change to its branch, if its edits are accepted.
     pub(super) async fn propose(
         &self,
         repository: &RepositoryAccess,
         proposal: &Proposal,
+        acceptance: EditAcceptance<'_>,
     ) -> Result<ProposalResult, Failure> {
         let mirror = self.mirrors.open(&repository.url, &repository.credentials);
         let permission = |time| self.guard.permits(time);
         let mut attempts = 0;
         loop {
             attempts += 1;
-            let proposed = mirror.propose(proposal, &permission).await;
+            let proposed = mirror.propose_if(proposal, acceptance, &permission).await;
             let is_race = matches!(&proposed, Err(Error::Push(push::Error::Moved { .. })));
             if !is_race || attempts == PUSH_ATTEMPTS {
                 return proposed.map_err(|error| from_git(error.reason(), error.remedy(), &error));

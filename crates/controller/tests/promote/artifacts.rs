@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, apply, define, definition, set_status, spec};
+use crate::world::{World, apply, define, definition, set_status, spec, wait_for};
 
 const PROD: &str = "prod/app.yaml";
 
@@ -29,8 +29,15 @@ fn kustomization(namespace: &str) -> Value {
 
 /// Flux has applied an artifact.
 async fn applied(world: &World, cluster: &str, revision: &str) {
+    applied_from(world, cluster, revision, None).await;
+}
+
+/// Flux has applied an artifact that was built from a commit.
+async fn applied_from(world: &World, cluster: &str, revision: &str, commit: Option<&str>) {
+    let origin = commit.map(|commit| format!("main@sha1:{commit}"));
     let status = json!({
         "observedGeneration": 1, "lastAppliedRevision": revision,
+        "lastAppliedOriginRevision": origin,
         "conditions": [{"type": "Ready", "status": "True", "reason": "Done", "message": "",
             "lastTransitionTime": "2026-01-01T00:00:00Z"}],
     });
@@ -79,4 +86,49 @@ async fn a_digest_is_written_where_a_digest_stands() {
 #[tokio::test]
 async fn a_tag_is_written_where_a_tag_stands() {
     promoted("tag: stable", "tag: latest").await;
+}
+
+#[tokio::test]
+async fn the_commits_that_an_artifact_brings_are_listed() {
+    let world = at_one_artifact("tag: stable").await;
+    let mut ids = Vec::new();
+    for title in ["First", "Second", "Third"] {
+        let files = [("src/main.rs", title)];
+        let id = world.repository.commit("main", title, &files).await;
+        ids.push(id.unwrap());
+    }
+    let changelog = json!({
+        "type": "gitea", "url": world.repository.url(), "secretRef": {"name": "git"},
+    });
+    let patch = json!({"spec": {"changelog": changelog}});
+    world.patch_pipeline("app", patch).await;
+    for cluster in ["prod", "dev"] {
+        let revision = format!("{cluster}@{}", digest("0"));
+        applied_from(&world, cluster, &revision, Some(&ids[0])).await;
+    }
+    let known = async || {
+        let status = world.pipelines().get("app").await.unwrap().status.unwrap();
+        let targets = &status.environments["prod"].targets;
+        targets[0].apps[0].source_commit.as_ref() == Some(&ids[0])
+    };
+    assert!(
+        wait_for(known).await,
+        "the commit of what runs is not known"
+    );
+    let newer = digest("4");
+    applied_from(&world, "dev", &format!("latest@{newer}"), Some(&ids[2])).await;
+    let promotions = world.expect(&format!("prod {newer} WaitingForMerge")).await;
+    let change = promotions[0].status.clone().unwrap().change.unwrap();
+    let commits = change.commits.unwrap();
+    assert_eq!((commits.from, commits.to), (ids[0].clone(), ids[2].clone()));
+    assert_eq!(commits.total, Some(2));
+    let titles: Vec<_> = commits.newest.iter().map(|it| it.title.as_str()).collect();
+    assert_eq!(titles, ["Third", "Second"]);
+    let page = format!("/compare/{}...{}", ids[0], ids[2]);
+    assert!(commits.url.unwrap().ends_with(&page));
+    let body = world.repository.pull_requests().await[0].body.clone();
+    assert!(
+        body.contains(&page) && body.contains("`Third` by `A Person`"),
+        "{body}"
+    );
 }

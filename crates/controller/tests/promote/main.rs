@@ -9,6 +9,7 @@
     reason = "a failing test is a panic"
 )]
 
+mod approved_changes;
 mod artifacts;
 mod faults;
 mod fleet;

@@ -199,3 +199,52 @@ fn an_editor_that_is_wrong_is_caught() {
     let edited = set(b"", TEXT, vec![(target, "2.0.0")], splice).expect("it is right");
     assert_eq!(edited.content, TEXT.replace("v: 1", "v: 2").into_bytes());
 }
+
+/// The paths, old and new values of the edits.
+fn check_edits(before: &str, expected: &[(&str, Option<&str>)]) {
+    let comment = format!("# {{\"$promotion\": \"{MARKER}\"}}");
+    let before = before.replace("#M", &comment);
+    let edited = set_marked(before.as_bytes(), MARKER, "2.0.0").expect("it can be edited");
+    let edits = edited.edits.iter();
+    let edits: Vec<_> = edits
+        .map(|it| (it.path.as_str(), it.old.as_deref()))
+        .collect();
+    assert_eq!(edits, expected);
+    assert!(edited.edits.iter().all(|it| it.new == "2.0.0"));
+}
+
+#[test]
+fn edits_are_listed_by_path() {
+    check_edits("spec:\n  version: 1 #M\n", &[("spec.version", Some("1"))]);
+    check_edits("spec:\n  version: 2.0.0 #M\n", &[]);
+    check_edits("spec:\n  version: #M\n", &[("spec.version", None)]);
+    check_edits(
+        "- 1 #M\n- 3 #M\n",
+        &[("[0]", Some("1")), ("[1]", Some("3"))],
+    );
+    check_edits("a.b/c: 1 #M\n", &[("[\"a.b/c\"]", Some("1"))]);
+}
+
+#[test]
+fn neighbours_do_not_change_the_path_of_an_edit() {
+    let image = "- name: shop\n  newTag: 1 #M\n";
+    let path = [("images[name=shop].newTag", Some("1"))];
+    check_edits(&format!("images:\n{image}"), &path);
+    check_edits(
+        &format!("images:\n- name: web\n  newTag: 1\n{image}"),
+        &path,
+    );
+    // Two items of the same name are told apart by their places.
+    check_edits(
+        &format!("images:\n- name: shop\n{image}"),
+        &[("images[1].newTag", Some("1"))],
+    );
+    let object = "kind: A\nmetadata: {name: x}\nv: 1 #M\n";
+    let path = [("A/x v", Some("1"))];
+    check_edits(&format!("{object}---\nkind: B\n"), &path);
+    check_edits(&format!("kind: B\n---\nkind: C\n---\n{object}"), &path);
+    check_edits(
+        &format!("{object}---\n{object}"),
+        &[("document[0] v", Some("1")), ("document[1] v", Some("1"))],
+    );
+}

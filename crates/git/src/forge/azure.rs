@@ -16,9 +16,9 @@ use super::api_client::ApiRequest;
 use super::review_requests::{ReviewRequester, request_from_each};
 use super::session::{Authentication, ForgeSession, PagedList};
 use super::{
-    Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
-    NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
-    PullRequestUpdate,
+    CommitComparison, CommitRange, Error, Forge, ForgeFuture, ListingValidator, MergeMethod,
+    MergeOptions, MergeResult, NewPullRequest, PullRequest, PullRequestListing,
+    PullRequestMetadata, PullRequestState, PullRequestUpdate, compare,
 };
 use crate::credentials::Credentials;
 use crate::names::BranchName;
@@ -337,6 +337,10 @@ impl Forge for AzureDevOps {
             let pull = self.pull_request(attempted, Method::PATCH, number, Some(body));
             pull.await.map(drop)
         })
+    }
+
+    fn compare<'a>(&'a self, range: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison> {
+        Box::pin(compare::azure(&self.repository, range))
     }
 
     fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {

@@ -15,9 +15,9 @@ use super::api_client::ApiRequest;
 use super::review_requests::{ReviewRequester, bitbucket_metadata};
 use super::session::{Authentication, ForgeSession, ListPage, PagedList, api_url, unusable};
 use super::{
-    Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
-    NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
-    PullRequestUpdate,
+    CommitComparison, CommitRange, Error, Forge, ForgeFuture, ListingValidator, MergeMethod,
+    MergeOptions, MergeResult, NewPullRequest, PullRequest, PullRequestListing,
+    PullRequestMetadata, PullRequestState, PullRequestUpdate, compare,
 };
 use crate::credentials::Credentials;
 use crate::names::{BranchName, ObjectId};
@@ -374,6 +374,13 @@ impl Forge for BitbucketCloud {
                 400 | 409 | 555 => Err(Error::NotMergeable { attempted, message }),
                 _ => response.success().map(|_| MergeResult::Merged),
             }
+        })
+    }
+
+    fn compare<'a>(&'a self, range: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison> {
+        Box::pin(async move {
+            let path = self.path(&["commits"]);
+            compare::bitbucket_cloud(&self.session, &path, range).await
         })
     }
 

@@ -15,9 +15,9 @@ use super::api_client::ApiRequest;
 use super::review_requests::{ReviewRequester, bitbucket_metadata};
 use super::session::{Authentication, ForgeSession, PagedList, api_url, origin, unusable};
 use super::{
-    Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
-    NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
-    PullRequestUpdate,
+    CommitComparison, CommitRange, Error, Forge, ForgeFuture, ListingValidator, MergeMethod,
+    MergeOptions, MergeResult, NewPullRequest, PullRequest, PullRequestListing,
+    PullRequestMetadata, PullRequestState, PullRequestUpdate, compare,
 };
 use crate::credentials::Credentials;
 use crate::names::BranchName;
@@ -315,6 +315,19 @@ impl Forge for BitbucketServer {
                 PullRequestState::Merged => Ok(MergeResult::Merged),
                 _ => Err(Error::NotMergeable { attempted, message }),
             }
+        })
+    }
+
+    fn compare<'a>(&'a self, range: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison> {
+        Box::pin(async move {
+            let path = [
+                "projects",
+                &self.project_key,
+                "repos",
+                &self.slug,
+                "commits",
+            ];
+            compare::bitbucket_server(&self.session, &path, range).await
         })
     }
 

@@ -14,8 +14,9 @@ use super::session::{
     Authentication, FetchedPages, ForgeSession, PagedList, api_url, origin, unusable,
 };
 use super::{
-    Error, Forge, ForgeFuture, ListingValidator, MergeOptions, MergeResult, NewPullRequest,
-    PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState, PullRequestUpdate,
+    CommitComparison, CommitRange, Error, Forge, ForgeFuture, ListingValidator, MergeOptions,
+    MergeResult, NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata,
+    PullRequestState, PullRequestUpdate, compare,
 };
 use crate::credentials::Credentials;
 use crate::names::BranchName;
@@ -266,6 +267,14 @@ impl Forge for Gitea {
                 }
                 _ => Err(Error::NotMergeable { attempted, message }),
             }
+        })
+    }
+
+    fn compare<'a>(&'a self, range: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison> {
+        Box::pin(async move {
+            let ends = format!("{}...{}", range.0, range.1);
+            let path = self.repository.path(&["compare", &ends]);
+            compare::gitea(&self.repository.session, &path).await
         })
     }
 

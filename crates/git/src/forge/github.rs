@@ -18,8 +18,9 @@ use super::session::{
     Authentication, ForgeSession, PagedList, api_url, origin, project_below, unusable,
 };
 use super::{
-    Error, Forge, ForgeFuture, ListingValidator, MergeOptions, MergeResult, NewPullRequest,
-    PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState, PullRequestUpdate,
+    CommitComparison, CommitRange, Error, Forge, ForgeFuture, ListingValidator, MergeOptions,
+    MergeResult, NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata,
+    PullRequestState, PullRequestUpdate, compare,
 };
 use crate::credentials::Credentials;
 use crate::names::BranchName;
@@ -336,6 +337,14 @@ impl Forge for GitHub {
 
     fn cancel_scheduled_merge(&self, number: u64) -> ForgeFuture<'_, ()> {
         Box::pin(self.cancel(number))
+    }
+
+    fn compare<'a>(&'a self, range: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison> {
+        Box::pin(async move {
+            let ends = format!("{}...{}", range.0, range.1);
+            let path = self.repository.path(&["compare", &ends]);
+            compare::github(&self.repository.session, &path).await
+        })
     }
 
     fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {

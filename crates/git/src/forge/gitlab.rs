@@ -19,9 +19,9 @@ use super::session::{
     Authentication, ForgeSession, PagedList, api_url, origin, project_below, unusable,
 };
 use super::{
-    Error, Forge, ForgeFuture, ListingValidator, MergeMethod, MergeOptions, MergeResult,
-    NewPullRequest, PullRequest, PullRequestListing, PullRequestMetadata, PullRequestState,
-    PullRequestUpdate,
+    CommitComparison, CommitRange, Error, Forge, ForgeFuture, ListingValidator, MergeMethod,
+    MergeOptions, MergeResult, NewPullRequest, PullRequest, PullRequestListing,
+    PullRequestMetadata, PullRequestState, PullRequestUpdate, compare,
 };
 use crate::credentials::Credentials;
 use crate::names::{BranchName, ObjectId};
@@ -357,6 +357,13 @@ impl Forge for GitLab {
                 true => Err(Error::Refused { attempted, message }),
                 false => Ok(()),
             }
+        })
+    }
+
+    fn compare<'a>(&'a self, range: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison> {
+        Box::pin(async move {
+            let path = self.path(&["repository", "compare"]);
+            compare::gitlab(&self.session, &path, range).await
         })
     }
 

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::{Error, Proposal, ProposalResult, ProposedBranch, RequestedEdit};
+use super::{Error, Proposal, ProposalResult, ProposedBranch, ProposedEdit, RequestedEdit};
 use crate::commit::FileChange;
 use crate::manifest::{
     self, BuildGraph, Manifests, PinnedVersion, RepositoryFiles, RepositoryIdentity, WantedField,
@@ -25,6 +25,20 @@ pub(super) struct FileChanges {
 }
 
 impl FileChanges {
+    /// The values that differ, by file and path.
+    pub(super) fn edits(&self) -> Vec<ProposedEdit> {
+        let edits = self.files.iter().flat_map(|file| {
+            let edits = file.edits.iter().cloned();
+            edits.map(|edit| ProposedEdit {
+                file: file.path.clone(),
+                edit,
+            })
+        });
+        let mut edits: Vec<ProposedEdit> = edits.collect();
+        edits.sort();
+        edits
+    }
+
     pub(super) fn into_result(
         self,
         branch: BranchName,
@@ -33,6 +47,7 @@ impl FileChanges {
         current: Option<ObjectId>,
     ) -> ProposalResult {
         let pushed = current.as_ref() != Some(&commit);
+        let edits = self.edits();
         let files = self.files.into_iter().map(|file| file.path).collect();
         let skipped = self.skipped;
         ProposalResult::Proposed(ProposedBranch {
@@ -40,6 +55,7 @@ impl FileChanges {
             commit,
             base,
             files,
+            edits,
             skipped,
             pushed,
             replaced: current.filter(|_| pushed),
@@ -133,6 +149,7 @@ async fn set_marked(
                 path: entry.path,
                 mode: entry.mode,
                 content: edited.content,
+                edits: edited.edits,
             });
         }
     }
@@ -212,6 +229,7 @@ async fn write_fields(
         path,
         mode: entry.mode.clone(),
         content: edited.content,
+        edits: edited.edits,
     }))
 }
 
@@ -267,6 +285,7 @@ async fn write_file(
         path,
         mode,
         content,
+        edits: Vec::new(),
     });
     Ok(changes_to_files)
 }

@@ -40,6 +40,7 @@ pub fn preview(
                 content: content.clone(),
                 marked: 1,
                 changed: usize::from(!same),
+                edits: Vec::new(),
             };
             [(path.clone(), edited)].into()
         }

@@ -10,7 +10,7 @@ use git::forge::{
 use git::names::ObjectId;
 use net::{OutboundHttp, Remedy};
 
-use testbed::forge_doubles::{InjectedFault, PROJECT, TOKEN};
+use testbed::forge_doubles::{InjectedFault, PROJECT, StoredCommit, TOKEN};
 
 use crate::double::{Arena, BRANCH, branch, new_pull, tip};
 
@@ -691,4 +691,37 @@ pub(crate) async fn redirects_are_not_followed(arena: Arena) {
     let error = arena.forge().get(1).await.expect_err("it moved");
     assert_eq!((error.reason(), error.remedy()), ("Refused", Remedy::Edit));
     assert_eq!(arena.requests(), 1);
+}
+
+pub(crate) async fn commits_between_two_are_listed(arena: Arena) {
+    let id = |number: usize| ObjectId::new(format!("{number:040x}")).expect("an id");
+    let history = (0..150).map(|number| StoredCommit {
+        id: id(number).as_str().to_owned(),
+        message: format!("Commit {number}\n\nwith a body\n"),
+        author: "Ann".to_owned(),
+    });
+    arena.world.lock().history = history.collect();
+    let forge = arena.forge();
+    let few = forge.compare((&id(3), &id(6))).await.expect("compared");
+    let titles: Vec<_> = few.newest.iter().map(|it| it.title.as_str()).collect();
+    assert_eq!(titles, ["Commit 6", "Commit 5", "Commit 4"]);
+    assert_eq!(few.total, Some(3));
+    assert_eq!(few.newest[0].id, id(6).as_str());
+    assert_eq!(few.newest[0].author.as_deref(), Some("Ann"));
+
+    let many = forge.compare((&id(3), &id(149))).await.expect("compared");
+    assert_eq!(many.newest[0].title, "Commit 149");
+    assert!(many.newest.len() <= 30, "{}", many.newest.len());
+    assert!(many.total.is_none_or(|total| total == 146));
+    if many.total.is_none() {
+        arena.remark("no total");
+    }
+
+    let none = forge.compare((&id(3), &id(3))).await.expect("compared");
+    assert_eq!((none.newest.len(), none.total), (0, Some(0)));
+    let error = forge
+        .compare((&id(3), &id(999)))
+        .await
+        .expect_err("unknown");
+    assert_eq!(error.reason(), "NotFound");
 }

@@ -10,7 +10,7 @@ use git::forge::{
 use git::mirror::Mirror;
 use git::names::ObjectId;
 use git::paths::PathLimits;
-use git::propose::{ProposalResult, RequestedEdit};
+use git::propose::{ProposalResult, ProposedEdit, RequestedEdit};
 use net::{OutboundHttp, Remedy};
 use tempfile::TempDir;
 use testbed::forge::{Forge, PullState, Repository};
@@ -327,6 +327,66 @@ async fn what_the_base_holds_already_is_not_proposed() {
         .expect("it is looked at");
     assert!(matches!(outcome, ProposalResult::NothingToChange { .. }));
     assert_eq!(world.repository.tip(BRANCH).await, None);
+}
+
+#[tokio::test]
+async fn edits_are_read_without_a_push() {
+    let world = World::with_manifest().await;
+    let read = || async { world.mirror.edits(&proposal("2.0.0")).await };
+    let edits = read().await.expect("they can be read");
+    let [edit] = edits.as_slice() else {
+        panic!("one value changes: {edits:?}");
+    };
+    assert_eq!(
+        (edit.file.as_str(), edit.edit.path.as_str()),
+        ("apps/prod.yaml", "spec.version")
+    );
+    assert_eq!(
+        (edit.edit.old.as_deref(), edit.edit.new.as_str()),
+        (Some("1.0.0"), "2.0.0")
+    );
+    assert_eq!(world.repository.tip(BRANCH).await, None);
+    assert_eq!(world.mirror.remote_requests().pushes, 0);
+
+    let neighbour = world
+        .repository
+        .commit("main", "Other", &[("README.md", "bye\n")]);
+    neighbour.await.expect("a commit");
+    assert_eq!(read().await.expect("they can be read"), edits);
+    assert_eq!(
+        propose(&world.mirror, &proposal("2.0.0")).await.edits,
+        edits
+    );
+
+    let edited = [("apps/prod.yaml", manifest("1.5.0"))];
+    let edited = edited.each_ref().map(|(path, text)| (*path, text.as_str()));
+    world
+        .repository
+        .commit("main", "Edit", &edited)
+        .await
+        .expect("a commit");
+    assert_ne!(read().await.expect("they can be read"), edits);
+    assert_eq!(
+        world.mirror.edits(&proposal("1.5.0")).await.expect("read"),
+        []
+    );
+}
+
+#[tokio::test]
+async fn edits_that_are_not_accepted_are_not_pushed() {
+    let world = World::with_manifest().await;
+    let replaces = |value: &'static str| {
+        move |edits: &[ProposedEdit]| edits.iter().all(|it| it.edit.old.as_deref() == Some(value))
+    };
+    let (old, current) = (replaces("0.9.0"), replaces("1.0.0"));
+    let proposal = proposal("2.0.0");
+    let outcome = world.mirror.propose_if(&proposal, &old, &|_| true);
+    let outcome = outcome.await.expect("it is looked at");
+    assert!(matches!(outcome, ProposalResult::NotAccepted { edits } if edits.len() == 1));
+    assert_eq!(world.repository.tip(BRANCH).await, None);
+    let outcome = world.mirror.propose_if(&proposal, &current, &|_| true);
+    assert!(matches!(outcome.await, Ok(ProposalResult::Proposed(_))));
+    assert!(world.repository.tip(BRANCH).await.is_some());
 }
 
 #[tokio::test]

@@ -83,6 +83,7 @@ pub(crate) async fn propose(mirror: &Mirror, proposal: &Proposal) -> ProposedBra
     {
         ProposalResult::Proposed(proposed) => proposed,
         ProposalResult::NothingToChange { .. } => panic!("there should be something to change"),
+        ProposalResult::NotAccepted { .. } => panic!("every edit is accepted"),
     }
 }
 

@@ -129,6 +129,11 @@ impl<'a> AttemptContext<'a> {
         self.pipeline.spec.promotion_into(name)
     }
 
+    /// Whether people must approve it, whether or not they have.
+    pub(super) fn needs_approval(&self) -> bool {
+        self.approvals().state().is_some()
+    }
+
     /// Whether it needs an approval that nobody has given.
     pub(super) fn lacks_approval(&self) -> bool {
         self.approvals().is_missing()

@@ -11,6 +11,7 @@ use api::{
 use super::{
     AttemptPlan, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, ExternalAction, NOTHING_REPORTS,
     STRATEGY_CHANGED,
+    change::dropped_at_end,
     context::{AttemptContext, AttemptInput, ObservedPullRequest},
     outcome::{WAITS_TO_BE_MERGED, with_condition},
 };
@@ -38,7 +39,7 @@ pub fn attempt(promotion: &Promotion, input: &AttemptInput<'_>, now: Timestamp) 
         now,
     }
     .next();
-    next.status = with_condition(next.status, now);
+    next.status = with_condition(dropped_at_end(next.status), now);
     next.status.approvals = approvals::observe(promotion, now);
     next.status.observed_generation = promotion.metadata.generation;
     next
@@ -49,6 +50,7 @@ fn stay(status: PromotionStatus) -> AttemptPlan {
         action: ExternalAction::Nothing,
         status,
         requeue_at: None,
+        approved_change: None,
     }
 }
 
@@ -143,6 +145,13 @@ impl Attempt<'_> {
     fn run(mut self) -> AttemptPlan {
         let approvals = self.context.approvals();
         if let Some(hold) = approvals.hold() {
+            // Why what it changes could not be read is shown until that is tried again.
+            if let (None, Some(requeue_at)) = (&self.status.change, self.too_early()) {
+                return AttemptPlan {
+                    requeue_at: Some(requeue_at),
+                    ..stay(self.status)
+                };
+            }
             self.set(Phase::AwaitingApproval, hold.reason.word(), hold.message());
             return AttemptPlan {
                 requeue_at: approvals.state().and_then(|state| state.expires_at),
@@ -189,8 +198,11 @@ impl Attempt<'_> {
         self.status.started_at = self.status.started_at.or(Some(stored(self.now)));
         let message = "the strategy is being carried out".to_owned();
         self.set(Phase::Running, "Running", message);
+        let change = self.status.change.as_ref();
+        let change = change.filter(|_| self.context.needs_approval());
         AttemptPlan {
             action: ExternalAction::CarryOut,
+            approved_change: change.map(|change| change.digest.clone()),
             ..stay(self.status)
         }
     }

@@ -9,7 +9,8 @@ use api::{
 };
 
 use super::{
-    AttemptPlan, ExternalAction, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED, NOT_MERGEABLE, backoff,
+    AttemptPlan, CHANGE_DIFFERS, ExternalAction, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED,
+    NOT_MERGEABLE, backoff, change::dropped_at_end,
 };
 use crate::{
     conditions::{self, ConditionValue, cut},
@@ -18,6 +19,8 @@ use crate::{
 
 /// The message of an open pull request without a problem.
 pub(super) const WAITS_TO_BE_MERGED: &str = "the pull request waits to be merged";
+/// Before the reason why what a promotion changes could not be read.
+const NOT_KNOWN: &str = "it cannot be approved yet, because what it changes is not known";
 /// The longest error message, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
@@ -50,6 +53,8 @@ pub enum Outcome {
     },
     /// The base branch already has the change.
     AlreadyThere,
+    /// It would change something else than what was approved. Nothing was pushed.
+    ChangeDiffers,
     /// The notification or call was sent.
     Delivered {
         /// The URL of what it led to, if the answer has one.
@@ -118,9 +123,21 @@ pub fn conclude(
             next_attempt: None,
             ..next.status
         },
+        Outcome::ChangeDiffers => differs(next.status),
         done => succeeded(next.status, done, now),
     };
-    with_condition(status, now)
+    with_condition(dropped_at_end(status), now)
+}
+
+/// It waits for approval again.
+fn differs(mut status: PromotionStatus) -> PromotionStatus {
+    let message = "what it would change is not what was approved: the repository was edited since; \
+                   resolved by an approval of what it changes now";
+    status.phase = Some(Phase::AwaitingApproval);
+    status.reason = Some(CHANGE_DIFFERS.to_owned());
+    status.message = Some(message.to_owned());
+    status.next_attempt = None;
+    status
 }
 
 fn failed(
@@ -137,7 +154,12 @@ fn failed(
     };
     status.next_attempt = Some(stored(later(now, pause)));
     status.reason = Some(failure.reason.clone());
-    status.message = Some(cut(&failure.message, LONGEST_MESSAGE));
+    let is_unknown = status.phase == Some(Phase::AwaitingApproval) && status.change.is_none();
+    let message = match is_unknown {
+        true => format!("{NOT_KNOWN}: {}", failure.message),
+        false => failure.message.clone(),
+    };
+    status.message = Some(cut(&message, LONGEST_MESSAGE));
     status
 }
 

@@ -290,6 +290,10 @@ fn app_status(analysed: AnalysedApp<'_>, known: &[AppStatus]) -> AppStatus {
             Some(_) => app.note.clone(),
             None => app.note.clone().or_else(|| known?.note.clone()),
         },
+        source_commit: reading
+            .source_commit
+            .clone()
+            .filter(|commit| commit.len() <= 64),
         origin: app.origin.clone().or_else(|| known?.origin.clone()),
         canary,
         images: images

@@ -6,6 +6,7 @@
 )]
 
 mod adoption;
+mod approved_change;
 
 mod approvals;
 mod attempt;

@@ -16,7 +16,7 @@ pub(super) async fn document() -> Response {
 }
 
 /// Path, summary, and the schema of the response.
-const READS: [(&str, &str, &str); 18] = [
+const READS: [(&str, &str, &str); 19] = [
     ("/api/v1/pipelines", "All pipelines", "Pipelines"),
     (
         "/api/v1/pipelines/{namespace}",
@@ -37,6 +37,11 @@ const READS: [(&str, &str, &str); 18] = [
         "/api/v1/pipelines/{namespace}/{name}/environments/{environment}/tree",
         "The sources, apps, workloads and pods of the targets of an environment, read from their clusters",
         "TargetObjectsList",
+    ),
+    (
+        "/api/v1/pipelines/{namespace}/{name}/environments/{environment}/diff",
+        "What the promotion under way or the next one brings: versions, edits, images, commits, soak",
+        "PromotionDiffs",
     ),
     (
         "/api/v1/pipelines/{namespace}/{name}/triggers",
@@ -320,6 +325,7 @@ fn schemas() -> Value {
         "Unread": object(&["cluster", "clusterNamespace", "because"]),
         "Node": node(&text),
         "TargetObjectsList": list(target_objects),
+        "PromotionDiffs": list(promotion_diff(&text)),
         "Triggers": list(trigger),
         "Gates": list(gates(&text)),
         "Forecasts": list(forecast(&text)),
@@ -331,6 +337,38 @@ fn schemas() -> Value {
         all[kind] = schema;
     }
     all
+}
+
+/// What a promotion brings.
+fn promotion_diff(text: &Value) -> Value {
+    let object = |names: &[&str]| {
+        let fields = names.iter().map(|name| ((*name).to_owned(), text.clone()));
+        json!({"type": "object", "properties": fields.collect::<Map<_, _>>()})
+    };
+    let mut commits = object(&["from", "to", "url", "note"]);
+    commits["properties"]["total"] = json!({"type": "integer"});
+    commits["properties"]["newest"] =
+        json!({"type": "array", "items": object(&["id", "title", "author"])});
+    let texts = json!({"type": "array", "items": text});
+    let image = json!({"type": "object", "properties": {"name": text, "from": texts, "to": texts}});
+    let mut diff = object(&[
+        "environment",
+        "target",
+        "promotion",
+        "phase",
+        "from",
+        "to",
+        "digest",
+        "note",
+    ]);
+    diff["required"] = json!(["environment", "to"]);
+    diff["properties"]["edits"] =
+        json!({"type": "array", "items": object(&["file", "path", "old", "new"])});
+    diff["properties"]["moreEdits"] = json!({"type": "integer"});
+    diff["properties"]["images"] = json!({"type": "array", "items": image});
+    diff["properties"]["commits"] = commits;
+    diff["properties"]["soak"] = object(&["environment", "since", "until"]);
+    diff
 }
 
 /// An object on a cluster, and the objects below it.

@@ -26,7 +26,7 @@ const MAX_TARGETS: u32 = 20;
 /// What the path names beside the pipeline.
 #[derive(serde::Deserialize)]
 pub(super) struct EnvironmentPath {
-    environment: String,
+    pub(super) environment: String,
 }
 
 pub(super) async fn tree(

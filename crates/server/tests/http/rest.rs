@@ -383,6 +383,11 @@ async fn what_is_shown_is_what_is_stored_and_planned() {
     let promotions = get(&world, "bob", &format!("{APP}/promotions")).await;
     let promotions: Value = serde_json::from_str(&promotions.body).unwrap();
     assert_eq!(promotions["items"][0]["spec"]["revision"], "5.0.0");
+    let diff = get(&world, "bob", &format!("{APP}/environments/prod/diff")).await;
+    let diff: Value = serde_json::from_str(&diff.body).unwrap();
+    assert_eq!(diff["items"][0]["to"], "5.0.0", "{diff}");
+    let unknown = get(&world, "bob", &format!("{APP}/environments/moon/diff")).await;
+    assert_eq!(unknown.code, 404);
     let explained = get(&world, "bob", &format!("{APP}/explain")).await;
     assert!(
         explained
@@ -422,6 +427,7 @@ async fn what_is_shown_is_what_is_stored_and_planned() {
         format!("{APP}/explain"),
         format!("{APP}/gates"),
         format!("{APP}/forecast"),
+        format!("{APP}/environments/prod/diff"),
     ] {
         assert_eq!(get(&world, "carol", &path).await.code, 403, "{path}");
     }

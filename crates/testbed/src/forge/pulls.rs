@@ -1,5 +1,6 @@
 //! Pull requests, with the responses of Gitea's API.
 
+mod compare;
 mod gitea_json;
 mod merge;
 mod metadata;
@@ -114,6 +115,7 @@ type PullRequestPath = (String, String, u64);
 pub(super) fn routes() -> Router<Arc<ForgeState>> {
     Router::new()
         .route("/pulls", get(list).post(create))
+        .route("/compare/{range}", get(compare::compare))
         .route("/pulls/{number}", get(show_one).patch(edit))
         .route("/pulls/{number}/merge", post(merge_one))
         .route(

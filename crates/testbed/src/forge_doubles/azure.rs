@@ -32,6 +32,7 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/pullrequests/{number}/labels", post(label))
         .route("/pullrequests/{number}/reviewers/{id}", put(review))
         .route("/pullrequests/{number}/threads", post(comment))
+        .route("/commits", get(commits))
         .route("/diffs/commits", get(difference));
     let path = format!("/collection/{project}/_apis/git/repositories/{repository}");
     Router::new()
@@ -320,9 +321,19 @@ async fn difference(
     Query(query): Parameters,
 ) -> Response {
     let forge_state = forge_state.lock();
+    let is_commit = query
+        .get("baseVersionType")
+        .is_some_and(|it| it == "commit");
+    let ends = query.get("baseVersion").zip(query.get("targetVersion"));
+    let range = ends.and_then(|(from, to)| forge_state.between(from, to));
+    if let Some(commits) = range.filter(|_| is_commit) {
+        let counts = json!({"aheadCount": commits.len(), "behindCount": 0, "changes": []});
+        return answer(200, counts);
+    }
     let commit = |name: &str| {
         query
             .get(name)
+            .filter(|_| !is_commit)
             .and_then(|branch| forge_state.branches.get(branch))
     };
     let (Some(base), Some(target)) = (commit("baseVersion"), commit("targetVersion")) else {
@@ -354,4 +365,31 @@ async fn identities(Query(query): Parameters) -> Response {
         .into_iter()
         .collect();
     answer(200, json!({"count": found.len(), "value": found}))
+}
+
+/// The history of a commit, the newest first.
+async fn commits(
+    State(forge_state): State<SharedForgeState>,
+    Query(query): Parameters,
+) -> Response {
+    let forge_state = forge_state.lock();
+    let version = query.get("searchCriteria.itemVersion.version");
+    let is_commit = query
+        .get("searchCriteria.itemVersion.versionType")
+        .is_some_and(|it| it == "commit");
+    let history = &forge_state.history;
+    let newest = version.and_then(|version| history.iter().position(|it| it.id == *version));
+    let Some(newest) = newest.filter(|_| is_commit) else {
+        return refuse(
+            404,
+            "GitUnresolvableToCommitException",
+            "TF401175: The version descriptor could not be resolved.",
+        );
+    };
+    let top = number(&query, "searchCriteria.$top", 100);
+    let commits = history[..=newest].iter().rev().take(top);
+    let value = commits
+        .map(|it| json!({"commitId": it.id, "comment": it.message, "author": {"name": it.author}}));
+    let value: Vec<Value> = value.collect();
+    answer(200, json!({"count": value.len(), "value": value}))
 }

@@ -1,5 +1,7 @@
 //! A double of Bitbucket Cloud's API, as far as we use it.
 
+use std::collections::BTreeMap;
+
 use axum::extract::{Path, Query, Request, State};
 use axum::middleware::Next;
 use axum::response::Response;
@@ -8,7 +10,8 @@ use axum::{Json, Router};
 use serde_json::{Value, json};
 
 use super::{
-    ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, show_one,
+    ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, number,
+    show_one,
 };
 
 type Parameters = Query<Vec<(String, String)>>;
@@ -21,6 +24,7 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/pullrequests/{number}/merge", post(merge))
         .route("/pullrequests/{number}/decline", post(decline))
         .route("/pullrequests/{number}/comments", post(comment))
+        .route("/commits", get(commits))
         .route("/commit/{hash}", get(commit));
     Router::new()
         .nest(&format!("/2.0/repositories/{PROJECT}"), repository)
@@ -259,4 +263,26 @@ async fn members(Query(query): Parameters) -> Response {
         json!({"user": {"uuid": uuid(name), "nickname": name, "account_id": format!("557058:{name}"), "display_name": name.to_uppercase()}})
     });
     paged(&members.collect::<Vec<_>>(), &query, 100)
+}
+
+async fn commits(
+    State(forge_state): State<SharedForgeState>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    let forge_state = forge_state.lock();
+    let ends = query.get("exclude").zip(query.get("include"));
+    let Some(commits) = ends.and_then(|(from, to)| forge_state.between(from, to)) else {
+        return refuse(404, "Commit not found");
+    };
+    let size = number(&query, "pagelen", 30).min(100);
+    let newest = commits.iter().rev().take(size);
+    let values = newest.map(|it| {
+        let author = json!({"raw": format!("{} <someone@example.com>", it.author)});
+        json!({"hash": it.id, "message": it.message, "author": author})
+    });
+    let mut page = json!({"values": values.collect::<Vec<Value>>(), "pagelen": size});
+    if commits.len() > size {
+        page["next"] = json!("https://example.com/next");
+    }
+    answer(200, page)
 }

@@ -27,8 +27,10 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/{number}/reopen", post(reopen))
         .route("/{number}/comments", post(comment));
     let path = format!("/rest/api/1.0/projects/{key}/repos/{slug}/pull-requests");
+    let commits_path = format!("/rest/api/1.0/projects/{key}/repos/{slug}/commits");
     Router::new()
         .nest(&path, pulls)
+        .route(&commits_path, get(commits))
         .layer(axum::middleware::from_fn(guard))
         .with_state(forge_state)
         .fallback(|| async {
@@ -303,4 +305,28 @@ async fn comment(
     };
     pull.comments.push(text.to_owned());
     answer(201, json!({"id": 1, "version": 0}))
+}
+
+async fn commits(
+    State(forge_state): State<SharedForgeState>,
+    Query(query): Parameters,
+) -> Response {
+    let forge_state = forge_state.lock();
+    let ends = query.get("since").zip(query.get("until"));
+    let Some(commits) = ends.and_then(|(from, to)| forge_state.between(from, to)) else {
+        return refuse(
+            404,
+            "commit.NoSuchCommitException",
+            "The commit does not exist.",
+        );
+    };
+    let limit = number(&query, "limit", 25);
+    let newest = commits.iter().rev().take(limit);
+    let values = newest.map(|it| {
+        let author = json!({"name": "someone", "displayName": it.author});
+        json!({"id": it.id, "message": it.message, "author": author})
+    });
+    let values: Vec<Value> = values.collect();
+    let is_last = commits.len() <= limit;
+    answer(200, json!({"values": values, "isLastPage": is_last}))
 }

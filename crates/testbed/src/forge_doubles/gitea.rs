@@ -18,6 +18,7 @@ use super::{
 pub fn router(forge_state: SharedForgeState) -> Router {
     let repository = Router::new()
         .route("/pulls", get(list).post(create))
+        .route("/compare/{range}", get(compare))
         .route("/pulls/{number}", get(show).patch(edit))
         .route("/pulls/{number}/merge", post(merge))
         .route("/pulls/{number}/requested_reviewers", post(review))
@@ -280,4 +281,25 @@ async fn comment(
     pull.comments
         .push(body["body"].as_str().unwrap_or_default().to_owned());
     answer(201, json!({"id": 1}))
+}
+
+/// The newest first.
+async fn compare(
+    State(forge_state): State<SharedForgeState>,
+    Path(range): Path<String>,
+) -> Response {
+    let forge_state = forge_state.lock();
+    let range = range.split_once("...");
+    let Some(commits) = range.and_then(|(from, to)| forge_state.between(from, to)) else {
+        return not_found();
+    };
+    let shown = commits.iter().rev().map(|it| {
+        let details = json!({"message": it.message, "author": {"name": it.author}});
+        json!({"sha": it.id, "commit": details})
+    });
+    let shown: Vec<Value> = shown.collect();
+    answer(
+        200,
+        json!({"total_commits": commits.len(), "commits": shown}),
+    )
 }

@@ -19,6 +19,7 @@ use super::{
 pub fn router(forge_state: SharedForgeState) -> Router {
     let repository = Router::new()
         .route("/pulls", get(list).post(create))
+        .route("/compare/{range}", get(compare))
         .route("/pulls/{number}", get(show).patch(edit))
         .route("/pulls/{number}/merge", put(merge))
         .route("/pulls/{number}/requested_reviewers", post(review))
@@ -354,4 +355,28 @@ async fn comment(
     pull.comments
         .push(body["body"].as_str().unwrap_or_default().to_owned());
     answer(201, json!({"id": 1}))
+}
+
+/// Pages of at most 100 commits, the oldest first.
+async fn compare(
+    State(forge_state): State<SharedForgeState>,
+    Path(range): Path<String>,
+    Query(query): Query<BTreeMap<String, String>>,
+) -> Response {
+    let forge_state = forge_state.lock();
+    let range = range.split_once("...");
+    let Some(commits) = range.and_then(|(from, to)| forge_state.between(from, to)) else {
+        return not_found();
+    };
+    let size = number(&query, "per_page", 30).min(100);
+    let (shown, _) = page(commits, size, number(&query, "page", 1));
+    let shown = shown.iter().map(|it| {
+        let details = json!({"message": it.message, "author": {"name": it.author}});
+        json!({"sha": it.id, "commit": details})
+    });
+    let shown: Vec<Value> = shown.collect();
+    answer(
+        200,
+        json!({"total_commits": commits.len(), "commits": shown}),
+    )
 }

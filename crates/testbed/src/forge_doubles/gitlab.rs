@@ -285,6 +285,15 @@ async fn compare(
     Query(query): Parameters,
 ) -> Response {
     let forge_state = forge_state.lock();
+    let ends = query.get("from").zip(query.get("to"));
+    if let Some(commits) = ends.and_then(|(from, to)| forge_state.between(from, to)) {
+        let commits = commits.iter().map(|it| {
+            let title = it.message.lines().next();
+            json!({"id": it.id, "title": title, "message": it.message, "author_name": it.author})
+        });
+        let commits: Vec<Value> = commits.collect();
+        return answer(200, json!({"commits": commits, "diffs": []}));
+    }
     let commit = |name: &str| {
         query
             .get(name)

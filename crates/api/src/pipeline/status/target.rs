@@ -153,6 +153,10 @@ pub struct AppStatus {
     /// Why something is left out, such as images that may not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub note: Option<String>,
+    /// The commit of the source code that its artifact was built from, where that says so.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub source_commit: Option<String>,
     /// What Flux applied it from, where its labels tell.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub origin: Option<Origin>,

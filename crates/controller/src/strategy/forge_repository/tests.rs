@@ -8,8 +8,8 @@ use std::sync::{
 use futures::{FutureExt, future};
 use git::{
     forge::{
-        Error, ForgeFuture, MergeOptions, MergeResult, NewPullRequest, PullRequestMetadata,
-        PullRequestState, PullRequestUpdate,
+        CommitComparison, CommitRange, Error, ForgeFuture, MergeOptions, MergeResult,
+        NewPullRequest, PullRequestMetadata, PullRequestState, PullRequestUpdate,
     },
     names::BranchName,
 };
@@ -57,6 +57,9 @@ impl Forge for CountingForge {
         never()
     }
     fn merge<'a>(&'a self, _: u64, _: &'a MergeOptions) -> ForgeFuture<'a, MergeResult> {
+        never()
+    }
+    fn compare<'a>(&'a self, _: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison> {
         never()
     }
     fn comment<'a>(&'a self, _: u64, _: &'a str) -> ForgeFuture<'a, ()> {

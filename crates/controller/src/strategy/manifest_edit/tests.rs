@@ -51,10 +51,7 @@ fn check(app: Value, paths: Value, environments: Value, cluster: Option<&str>, e
         },
     }))
     .expect("a promotion");
-    let description = PromotionDescription::of(PromotionTask {
-        pipeline: &pipeline,
-        promotion: &promotion,
-    });
+    let description = PromotionDescription::of(PromotionTask::new(&pipeline, &promotion));
     let strategy = &promotion.spec.strategy;
     let change = RepositoryStrategy::of(strategy).expect("a change");
     let alteration = alteration(&description, &change).expect("something to look for");

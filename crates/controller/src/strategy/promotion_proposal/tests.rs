@@ -28,10 +28,7 @@ fn names(place: &str) -> (String, String, String) {
         ..PromotionSpec::default()
     };
     let promotion = Promotion::new("x", spec);
-    let task = PromotionTask {
-        pipeline: &pipeline,
-        promotion: &promotion,
-    };
+    let task = PromotionTask::new(&pipeline, &promotion);
     let to = PullRequest {
         base_branch: "main".to_owned(),
         ..PullRequest::default()
@@ -90,10 +87,7 @@ fn text_of(request: Option<PromotionRequest>, body: Option<&str>) -> (String, St
         ..PromotionSpec::default()
     };
     let promotion = Promotion::new("x", spec);
-    let task = PromotionTask {
-        pipeline: &pipeline,
-        promotion: &promotion,
-    };
+    let task = PromotionTask::new(&pipeline, &promotion);
     let to = PullRequest {
         base_branch: "main".to_owned(),
         body: body.map(str::to_owned),

@@ -39,10 +39,7 @@ fn the_message_is_the_same_however_often_it_is_made() {
         },
     );
     promotion.metadata.uid = Some("u-1".to_owned());
-    let task = PromotionTask {
-        pipeline: &pipeline,
-        promotion: &promotion,
-    };
+    let task = PromotionTask::new(&pipeline, &promotion);
     let text =
         || serde_json::to_string(&WebhookBody::of(&PromotionDescription::of(task))).expect("JSON");
     assert_eq!(

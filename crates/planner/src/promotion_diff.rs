@@ -1,0 +1,376 @@
+//! What the next promotion into an environment brings: versions, edits, images, commits, and the soak so
+//! far.
+//!
+//! Computed from stored objects, so that CLI, server and controller say the same. What only git or a
+//! forge knows is in the promotion's status.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use api::{
+    Pipeline, Promotion, Time,
+    image::Image,
+    pipeline::{PipelineStatus, TargetStatus},
+    promotion::{FieldEdit, Phase, PromotionChange, PromotionSpec, SourceCommits},
+    revision::{SourceRevision, identity, shown},
+};
+use serde::Serialize;
+
+use crate::{
+    plan::source_of,
+    promotion_phase::{creation_order, is_unmerged, name_of, phase_of},
+    site::site_of,
+    time::{Timestamp, later, stored},
+};
+
+/// What a promotion brings.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct PromotionDiff {
+    /// The environment that it leads into.
+    pub environment: String,
+    /// The one target that it covers, as `cluster/namespace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub target: Option<String>,
+    /// The Promotion's name; none before it is created.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub promotion: Option<String>,
+    /// Its phase.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub phase: Option<Phase>,
+    /// The revision that runs.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub from: Option<String>,
+    /// The revision that is promoted.
+    pub to: String,
+    /// The digest of what it changes, which approvals name; none while that is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
+    /// The values that are edited, as many as are stored.
+    pub edits: Vec<FieldEdit>,
+    /// How many more values are edited.
+    pub more_edits: i64,
+    /// The commits of the source code that it brings, where they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub commits: Option<SourceCommits>,
+    /// The images that differ.
+    pub images: Vec<ImageDiff>,
+    /// How long the revision has been ready in the environment before.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub soak: Option<SoakProgress>,
+    /// Why the edits are not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
+}
+
+/// An image whose version differs.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ImageDiff {
+    /// Its name.
+    pub name: String,
+    /// The versions that run; empty where it is new.
+    pub from: Vec<String>,
+    /// The versions of the promoted revision; empty where it is gone.
+    pub to: Vec<String>,
+}
+
+/// How long a revision has been ready in the environment before.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SoakProgress {
+    /// That environment.
+    pub environment: String,
+    /// Since when all its targets at the revision have been ready.
+    pub since: Time,
+    /// When the soak ends; none where there is no soak.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub until: Option<Time>,
+}
+
+/// What is under way into an environment, or comes next; empty if it has everything that could come.
+pub fn promotion_diff(
+    pipeline: &Pipeline,
+    environment: &str,
+    promotions: &[Promotion],
+) -> Vec<PromotionDiff> {
+    let is_here = |it: &&Promotion| {
+        Some(&it.spec.pipeline) == pipeline.metadata.name.as_ref()
+            && it.spec.environment == environment
+            && is_unmerged(it)
+    };
+    let mut here: Vec<&Promotion> = promotions.iter().filter(is_here).collect();
+    here.sort_by_key(|it| creation_order(it));
+    if !here.is_empty() {
+        return here.into_iter().map(|it| of(pipeline, it)).collect();
+    }
+    next(pipeline, environment).into_iter().collect()
+}
+
+fn of(pipeline: &Pipeline, promotion: &Promotion) -> PromotionDiff {
+    let (spec, status) = (&promotion.spec, promotion.status.as_ref());
+    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    let target = site_of(spec, namespace).target;
+    let message = status.and_then(|status| status.message.clone());
+    let diff = match status.and_then(|status| status.change.clone()) {
+        Some(change) => with_change(from_spec(pipeline, spec), change),
+        None => PromotionDiff {
+            note: message,
+            ..from_spec(pipeline, spec)
+        },
+    };
+    PromotionDiff {
+        target: target.map(|(cluster, namespace)| match cluster {
+            Some(cluster) => format!("{cluster}/{namespace}"),
+            None => namespace,
+        }),
+        promotion: Some(name_of(promotion)),
+        phase: phase_of(promotion),
+        ..diff
+    }
+}
+
+fn with_change(diff: PromotionDiff, change: PromotionChange) -> PromotionDiff {
+    PromotionDiff {
+        digest: Some(change.digest),
+        edits: change.edits,
+        more_edits: change.more_edits,
+        commits: change.commits.or(diff.commits),
+        ..diff
+    }
+}
+
+/// The revision of the environment before, or what the pipeline's source proposes.
+fn next(pipeline: &Pipeline, environment: &str) -> Option<PromotionDiff> {
+    let model = pipeline.status.as_ref()?;
+    pipeline.spec.promotion_into(environment)?;
+    let (revision, version) = match source_of(&pipeline.spec, environment) {
+        Some(source) => {
+            let newest = targets(model, &source.name)
+                .filter(|it| it.ready && it.revision.is_some())
+                .max_by_key(|it| it.ready_since.as_ref().map(|at| at.0))?;
+            (newest.revision.clone()?, newest.version.clone())
+        }
+        None => {
+            let proposal = model.proposal.as_ref()?;
+            (proposal.revision.clone()?, proposal.version.clone())
+        }
+    };
+    let running: BTreeSet<_> = targets(model, environment)
+        .map(|it| it.revision.as_deref())
+        .collect();
+    if running == BTreeSet::from([Some(revision.as_str())]) {
+        return None;
+    }
+    let spec = PromotionSpec {
+        environment: environment.to_owned(),
+        version: version.unwrap_or_else(|| revision.clone()),
+        revision,
+        replaces: running.into_iter().flatten().next().map(str::to_owned),
+        ..PromotionSpec::default()
+    };
+    let note = "no promotion has started; its edits are known once it has".to_owned();
+    Some(PromotionDiff {
+        note: Some(note),
+        ..from_spec(pipeline, &spec)
+    })
+}
+
+/// What the pipeline's status says.
+fn from_spec(pipeline: &Pipeline, spec: &PromotionSpec) -> PromotionDiff {
+    let nothing = PipelineStatus::default();
+    let model = pipeline.status.as_ref().unwrap_or(&nothing);
+    let replaced = spec.replaces.as_deref();
+    let commits = source_commits(pipeline, spec).map(|(from, to)| SourceCommits {
+        from,
+        to,
+        ..SourceCommits::default()
+    });
+    PromotionDiff {
+        environment: spec.environment.clone(),
+        from: replaced.map(|revision| shown_in(model, revision)),
+        to: spec.shown_revision(),
+        commits,
+        images: images(model, spec),
+        soak: soak(pipeline, model, spec),
+        ..PromotionDiff::default()
+    }
+}
+
+fn targets<'a>(
+    model: &'a PipelineStatus,
+    environment: &str,
+) -> impl Iterator<Item = &'a TargetStatus> {
+    let environment = model.environments.get(environment);
+    environment.into_iter().flat_map(|it| &it.targets)
+}
+
+fn all_targets(model: &PipelineStatus) -> impl Iterator<Item = &TargetStatus> {
+    model.environments.values().flat_map(|it| &it.targets)
+}
+
+fn shown_in(model: &PipelineStatus, revision: &str) -> String {
+    let runs = |it: &&TargetStatus| it.revision.as_deref() == Some(revision);
+    let version = all_targets(model)
+        .find(runs)
+        .and_then(|it| it.version.as_deref());
+    shown(revision, version)
+}
+
+/// The images that targets run, by name.
+fn images_of<'a>(
+    targets: impl Iterator<Item = &'a TargetStatus>,
+) -> BTreeMap<String, BTreeSet<String>> {
+    let mut images: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let all = targets
+        .flat_map(|target| &target.apps)
+        .flat_map(|app| &app.images);
+    for image in all.filter_map(|image| Image::parse(image)) {
+        let versions = images.entry(image.name().to_owned()).or_default();
+        versions.insert(image.version().to_owned());
+    }
+    images
+}
+
+/// The images that differ between the environment and the targets that run the promoted revision.
+fn images(model: &PipelineStatus, spec: &PromotionSpec) -> Vec<ImageDiff> {
+    let promoted = images_of(
+        all_targets(model).filter(|it| it.revision.as_deref() == Some(spec.revision.as_str())),
+    );
+    if promoted.is_empty() {
+        return Vec::new();
+    }
+    let running = images_of(targets(model, &spec.environment));
+    let names: BTreeSet<_> = promoted.keys().chain(running.keys()).collect();
+    let versions = |images: &BTreeMap<String, BTreeSet<String>>, name: &str| -> Vec<String> {
+        images.get(name).into_iter().flatten().cloned().collect()
+    };
+    let images = names.into_iter().map(|name| ImageDiff {
+        name: name.clone(),
+        from: versions(&running, name),
+        to: versions(&promoted, name),
+    });
+    images.filter(|image| image.from != image.to).collect()
+}
+
+fn soak(pipeline: &Pipeline, model: &PipelineStatus, spec: &PromotionSpec) -> Option<SoakProgress> {
+    let source = source_of(&pipeline.spec, &spec.environment)?;
+    let at_revision = targets(model, &source.name)
+        .filter(|it| it.ready && it.revision.as_deref() == Some(spec.revision.as_str()));
+    let since: Timestamp = at_revision
+        .filter_map(|it| Some(it.ready_since.as_ref()?.0))
+        .max()?;
+    let settings = pipeline.spec.promotion_into(&spec.environment);
+    let soak = settings.and_then(|settings| settings.soak.clone());
+    Some(SoakProgress {
+        environment: source.name.clone(),
+        since: stored(since),
+        until: soak.map(|soak| stored(later(since, soak.length()))),
+    })
+}
+
+/// The commits of the source code that run and that are promoted, where both are known and differ.
+pub fn source_commits(pipeline: &Pipeline, spec: &PromotionSpec) -> Option<(String, String)> {
+    let nothing = PipelineStatus::default();
+    let model = pipeline.status.as_ref().unwrap_or(&nothing);
+    let from = commit_of(model, spec.replaces.as_deref()?)?;
+    let to = commit_of(model, &spec.revision)?;
+    (from != to).then_some((from, to))
+}
+
+/// The commit of a revision: what an artifact says about its source code, else the one in the revision.
+fn commit_of(model: &PipelineStatus, revision: &str) -> Option<String> {
+    let runs = |it: &&TargetStatus| it.revision.as_deref() == Some(identity(revision));
+    let apps = all_targets(model).filter(runs).flat_map(|it| &it.apps);
+    let mut recorded = apps.filter_map(|app| app.source_commit.clone());
+    recorded.next().or_else(|| {
+        let source = SourceRevision::parse(revision);
+        let commit = source.commit().map(str::to_owned);
+        commit.filter(|_| source.content_digest().is_none())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    const OLD: &str = "main@sha1:1111111111111111111111111111111111111111";
+    const NEW: &str = "main@sha1:2222222222222222222222222222222222222222";
+
+    fn pipeline() -> Pipeline {
+        let target = |revision: &str, image: &str| {
+            json!({"targets": [{
+                "ready": true, "revision": revision, "namespace": "shop",
+                "readySince": "2026-11-15T08:00:00Z",
+                "apps": [{"images": [format!("ghcr.io/shop:{image}"), "redis:7"]}],
+            }]})
+        };
+        serde_json::from_value(json!({
+            "metadata": {"name": "shop", "namespace": "team"},
+            "spec": {
+                "environments": [
+                    {"name": "dev", "targets": [{"namespace": "shop"}]},
+                    {"name": "prod", "targets": [{"namespace": "shop"}]},
+                ],
+                "promotion": {"strategy": {"notification": {}}, "soak": "1h"},
+            },
+            "status": {"environments": {"dev": target(NEW, "2"), "prod": target(OLD, "1")}},
+        }))
+        .expect("a pipeline")
+    }
+
+    fn promotion(status: Value) -> Promotion {
+        let spec = json!({
+            "pipeline": "shop", "environment": "prod", "revision": NEW, "version": NEW,
+            "replaces": OLD,
+        });
+        let promotion = json!({
+            "metadata": {"name": "shop-prod-1", "namespace": "team"},
+            "spec": spec, "status": status,
+        });
+        serde_json::from_value(promotion).expect("a promotion")
+    }
+
+    #[test]
+    fn before_a_promotion_starts_the_source_environment_says_what_comes() {
+        let diffs = promotion_diff(&pipeline(), "prod", &[]);
+        assert_eq!(diffs.len(), 1, "one revision comes next");
+        let diff = &diffs[0];
+        assert_eq!((diff.from.as_deref(), diff.to.as_str()), (Some(OLD), NEW));
+        let image = ImageDiff {
+            name: "ghcr.io/shop".to_owned(),
+            from: vec!["1".to_owned()],
+            to: vec!["2".to_owned()],
+        };
+        assert_eq!(diff.images, [image]);
+        let commits = diff.commits.clone().expect("commits");
+        assert!(commits.from.starts_with("111") && commits.to.starts_with("222"));
+        let soak = diff.soak.clone().expect("a soak");
+        let until = soak.until.map(|at| at.0.to_string());
+        assert_eq!(until.as_deref(), Some("2026-11-15T09:00:00Z"));
+        assert!(diff.digest.is_none() && diff.note.is_some());
+        assert_eq!(promotion_diff(&pipeline(), "dev", &[]), []);
+    }
+
+    #[test]
+    fn a_promotion_under_way_says_what_it_changes() {
+        let edit = json!({"file": "prod.yaml", "path": "tag", "old": "1", "new": "2"});
+        let change = json!({"digest": "sha256:0", "edits": [edit], "moreEdits": 3});
+        let waiting = promotion(json!({"phase": "AwaitingApproval", "change": change}));
+        let diffs = promotion_diff(&pipeline(), "prod", std::slice::from_ref(&waiting));
+        assert_eq!(diffs.len(), 1);
+        assert_eq!(diffs[0].digest.as_deref(), Some("sha256:0"));
+        assert_eq!((diffs[0].edits.len(), diffs[0].more_edits), (1, 3));
+        assert_eq!(diffs[0].promotion.as_deref(), Some("shop-prod-1"));
+        let unread = json!({"phase": "AwaitingApproval", "message": "cannot read it"});
+        let diffs = promotion_diff(&pipeline(), "prod", &[promotion(unread)]);
+        assert_eq!(diffs[0].note.as_deref(), Some("cannot read it"));
+        // What ended brings nothing.
+        let ended = promotion(json!({"phase": "Superseded"}));
+        assert_eq!(
+            promotion_diff(&pipeline(), "prod", &[ended])[0].promotion,
+            None
+        );
+    }
+}

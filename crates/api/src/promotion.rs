@@ -6,7 +6,8 @@
 mod change;
 
 pub use change::{
-    ChangeContent, FieldEdit, PromotionChange, SourceCommit, SourceCommits, change_digest,
+    ChangeContent, FieldEdit, PromotionChange, SourceCommit, SourceCommits, SourceRange,
+    change_digest,
 };
 
 use kube::CustomResource;
@@ -49,6 +50,10 @@ use crate::{
     },
     {
         "rule": "has(self.target) == has(oldSelf.target) && (!has(self.target) || self.target == oldSelf.target) && has(self.replaces) == has(oldSelf.replaces) && (!has(self.replaces) || self.replaces == oldSelf.replaces) && has(self.request) == has(oldSelf.request) && (!has(self.request) || self.request == oldSelf.request) && has(self.digest) == has(oldSelf.digest) && (!has(self.digest) || self.digest == oldSelf.digest) && has(self.replacesDigest) == has(oldSelf.replacesDigest) && (!has(self.replacesDigest) || self.replacesDigest == oldSelf.replacesDigest) && has(self.verifiedAt) == has(oldSelf.verifiedAt) && (!has(self.verifiedAt) || self.verifiedAt == oldSelf.verifiedAt)",
+        "message": "a promotion cannot be edited"
+    },
+    {
+        "rule": "has(self.sourceRange) == has(oldSelf.sourceRange) && (!has(self.sourceRange) || self.sourceRange == oldSelf.sourceRange)",
         "message": "a promotion cannot be edited"
     },
     {
@@ -109,6 +114,10 @@ pub struct PromotionSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub verified_at: Option<Time>,
+    /// The commits of the source code that it leads from and to, where the pipeline has a `changelog`
+    /// and they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source_range: Option<SourceRange>,
     /// The number of earlier promotions of the same revision; 0 for the first.
     #[schemars(range(min = 0))]
     pub ordinal: i64,

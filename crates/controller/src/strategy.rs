@@ -54,7 +54,7 @@ use promotion_proposal::{PromotionProposal, RepositoryStrategy};
 use proposal::Proposals;
 use pull_request::PullRequests;
 use repositories::GitRepositories;
-use secrets::SecretReader;
+use secrets::{SecretContents, SecretReader};
 use side_effect_guard::SideEffectGuard;
 use webhook::Webhooks;
 
@@ -256,7 +256,8 @@ impl Strategies {
         let done = async {
             let change = fixed_change(task)?;
             let approved = task.approved_change;
-            let is_other = |change: &PromotionChange| approved.is_some_and(|it| it != change.digest);
+            let is_other =
+                |change: &PromotionChange| approved.is_some_and(|it| it != change.digest);
             if change.as_ref().is_some_and(is_other) {
                 let outcome = Outcome::ChangeDiffers;
                 return Ok(StrategyResult { outcome, change });

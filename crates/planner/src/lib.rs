@@ -88,7 +88,7 @@ pub use plan::{
     EnvironmentPlan, Plan, Step, apply, cancellation, plan, successor, superseded_by, surplus,
     version_for,
 };
-pub use promotion_diff::{ImageDiff, PromotionDiff, SoakProgress, promotion_diff, source_commits};
+pub use promotion_diff::{ImageDiff, PromotionDiff, SoakProgress, promotion_diff};
 pub use release::{failed_release, failed_revision, failure_message, release};
 pub use requests::{
     ConflictingRequest, approvable, previous_revision, rejectable, request_annotation,

@@ -10,7 +10,7 @@ use api::{
     Pipeline, Promotion, Time,
     image::Image,
     pipeline::{PipelineStatus, TargetStatus},
-    promotion::{FieldEdit, Phase, PromotionChange, PromotionSpec, SourceCommits},
+    promotion::{FieldEdit, Phase, PromotionChange, PromotionSpec, SourceCommits, SourceRange},
     revision::{SourceRevision, identity, shown},
 };
 use serde::Serialize;
@@ -180,7 +180,9 @@ fn from_spec(pipeline: &Pipeline, spec: &PromotionSpec) -> PromotionDiff {
     let nothing = PipelineStatus::default();
     let model = pipeline.status.as_ref().unwrap_or(&nothing);
     let replaced = spec.replaces.as_deref();
-    let commits = source_commits(pipeline, spec).map(|(from, to)| SourceCommits {
+    let range = spec.source_range.clone();
+    let range = range.or_else(|| source_range(model, spec));
+    let commits = range.map(|SourceRange { from, to }| SourceCommits {
         from,
         to,
         ..SourceCommits::default()
@@ -269,12 +271,20 @@ fn soak(pipeline: &Pipeline, model: &PipelineStatus, spec: &PromotionSpec) -> Op
 }
 
 /// The commits of the source code that run and that are promoted, where both are known and differ.
-pub fn source_commits(pipeline: &Pipeline, spec: &PromotionSpec) -> Option<(String, String)> {
-    let nothing = PipelineStatus::default();
-    let model = pipeline.status.as_ref().unwrap_or(&nothing);
+fn source_range(model: &PipelineStatus, spec: &PromotionSpec) -> Option<SourceRange> {
     let from = commit_of(model, spec.replaces.as_deref()?)?;
     let to = commit_of(model, &spec.revision)?;
-    (from != to).then_some((from, to))
+    (from != to).then_some(SourceRange { from, to })
+}
+
+/// The same for a new promotion, where the pipeline has a changelog.
+pub(crate) fn source_range_of_new(
+    pipeline: &Pipeline,
+    model: &PipelineStatus,
+    spec: &PromotionSpec,
+) -> Option<SourceRange> {
+    pipeline.spec.changelog.as_ref()?;
+    source_range(model, spec)
 }
 
 /// The commit of a revision: what an artifact says about its source code, else the one in the revision.

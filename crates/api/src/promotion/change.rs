@@ -87,6 +87,19 @@ pub struct SourceCommits {
     pub note: Option<String>,
 }
 
+/// The source code that runs when a promotion is created, and the source code that is promoted.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct SourceRange {
+    /// The commit that runs.
+    #[schemars(length(max = 64))]
+    pub from: String,
+    /// The commit that is promoted.
+    #[schemars(length(max = 64))]
+    pub to: String,
+}
+
 /// A commit of the source code.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
@@ -119,6 +132,8 @@ pub fn change_digest(spec: &PromotionSpec, content: ChangeContent<'_>) -> String
     let replaces = spec.replaces.as_deref();
     let mut parts = vec![target, spec.revision.clone(), spec.version.clone()];
     parts.push(replaces.map_or_else(String::new, |replaces| format!("replaces {replaces}")));
+    let digests = [&spec.digest, &spec.replaces_digest];
+    parts.extend(digests.map(|digest| digest.clone().unwrap_or_default()));
     match content {
         ChangeContent::Edits(edits) => {
             let mut edits: Vec<&FieldEdit> = edits.iter().collect();

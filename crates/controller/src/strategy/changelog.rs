@@ -56,8 +56,11 @@ impl Changelogs {
         secrets: &SecretReader,
     ) -> Option<SourceCommits> {
         let changelog = task.pipeline.spec.changelog.as_ref()?;
-        let (from, to) = planner::source_commits(task.pipeline, &task.promotion.spec)?;
-        let range = (ObjectId::new(from).ok()?, ObjectId::new(to).ok()?);
+        let range = task.promotion.spec.source_range.as_ref()?;
+        let range = (
+            ObjectId::new(range.from.as_str()).ok()?,
+            ObjectId::new(range.to.as_str()).ok()?,
+        );
         let mut commits = SourceCommits {
             from: range.0.as_str().to_owned(),
             to: range.1.as_str().to_owned(),

@@ -36,7 +36,8 @@ async fn a_revision_walks_from_dev_to_prod() {
         format!(
             "Promotes `default/app` in `prod` from `1.0.0` to `1.1.0`.\n\n\
              <details>\n<summary>metadata</summary>\n!!! DO NOT EDIT !!!\n\ndefault/app/prod\n\
-             </details>\n\nSluice-Promotion: {uid}\n"
+             </details>\n\nSluice-Promotion: {uid}\n\n\
+             Changes:\n\n- `prod/app.yaml` `spec.chart.spec.version`: `1.0.0` → `1.1.0`\n"
         )
     );
     assert_eq!(world.version(&pull.head, PROD).await, "1.1.0");

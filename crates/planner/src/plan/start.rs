@@ -18,6 +18,8 @@ use super::{
 };
 use crate::{
     gate::approvals::ApprovalQuestion,
+    gate::approvals,
+    promotion_diff::source_range_of_new,
     promotion_phase::{is_deploying, is_unmerged, name_of, shown_by},
     site_state::SiteState,
     time::stored,
@@ -80,6 +82,7 @@ impl SitePlanner<'_> {
                 replaces_digest: replaced_digest(site, digest.as_deref()),
                 digest,
                 verified_at: wanted.verified_at.map(stored),
+                source_range: None,
                 ordinal,
                 strategy: self.settings.strategy.clone(),
                 needs_approval: self.settings.needs_approval(),
@@ -95,6 +98,8 @@ impl SitePlanner<'_> {
                 approval: None,
             },
         );
+        promotion.spec.source_range =
+            source_range_of_new(input.pipeline, input.model, &promotion.spec);
         promotion
             .metadata
             .namespace

@@ -15,7 +15,7 @@ pub fn must_read_change(promotion: &Promotion, input: &AttemptInput<'_>, now: Ti
     let Some(pipeline) = input.live_pipeline() else {
         return false;
     };
-    let context = AttemptContext::new(promotion, pipeline, input);
+    let context = AttemptContext::new(promotion, pipeline, input, now);
     if !context.needs_approval() || promotion.spec.withdrawn.is_some() {
         return false;
     }

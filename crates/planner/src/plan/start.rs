@@ -17,8 +17,8 @@ use super::{
     site::{SiteDecision, SitePlanner, WantedRevision},
 };
 use crate::{
-    gate::approvals::ApprovalQuestion,
     gate::approvals,
+    gate::approvals::ApprovalQuestion,
     promotion_diff::source_range_of_new,
     promotion_phase::{is_deploying, is_unmerged, name_of, shown_by},
     site_state::SiteState,

@@ -125,11 +125,11 @@ async fn guides_for_users_work_on_the_demo() {
         )
     };
     let approvals = Guide::read("docs/approvals.md").unwrap();
-<<<<<<< HEAD
-    for section in ["Gates", "Approvals by several people"] {
-=======
-    for section in ["Gates", "What a promotion changes"] {
->>>>>>> b85dc47 (controller, planner, git: what a promotion changes, before it is approved and before it is pushed)
+    for section in [
+        "Gates",
+        "Approvals by several people",
+        "What a promotion changes",
+    ] {
         shell.follow_all(approvals.under(section)).await.unwrap();
     }
     let mut by_hand = approvals.under("With kubectl");

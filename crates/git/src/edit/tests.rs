@@ -193,10 +193,10 @@ fn an_editor_that_is_wrong_is_caught() {
     let mut scalars = document.scalars.iter();
     let target = scalars.rfind(|it| it.value == "1.0.0").expect("a scalar");
     for (name, editor) in editors {
-        let edited = set(b"", TEXT, vec![(target, "2.0.0")], editor);
+        let edited = set((b"", TEXT), &document, vec![(target, "2.0.0")], editor);
         assert!(matches!(edited, Err(Error::Ambiguous { .. })), "{name}");
     }
-    let edited = set(b"", TEXT, vec![(target, "2.0.0")], splice).expect("it is right");
+    let edited = set((b"", TEXT), &document, vec![(target, "2.0.0")], splice).expect("it is right");
     assert_eq!(edited.content, TEXT.replace("v: 1", "v: 2").into_bytes());
 }
 

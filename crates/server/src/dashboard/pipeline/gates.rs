@@ -101,9 +101,12 @@ impl PipelineView<'_> {
             return Vec::new();
         };
         let promotion = self.current_promotion(name);
-        let given = promotion.map_or(0, |it| it.spec.given_approvals().count());
+        let state = promotion
+            .and_then(|it| planner::approval_state(it, Some(&self.pipeline), self.drawn_at));
+        let given = state.as_ref().map_or(0, |it| it.approved_by.len());
         let policy = settings.approval_policy.as_ref();
         let needed = policy.map_or(1, |it| usize::try_from(it.count).unwrap_or(1));
+        let needed = state.map_or(needed, |it| it.needed);
         let labels = GateLabels {
             settings,
             source: self.source_of(environment).map(|it| it.name.as_str()),

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use api::{Pipeline, Promotion, conditions, pipeline::PipelineStatus};
-use planner::Plan;
+use planner::{GateAnswer, Plan};
 use serde_json::{Value, json};
 
 use super::{
@@ -130,12 +130,16 @@ impl PlannedPipeline {
     fn environment(&self, name: &str) -> Value {
         let planned = self.plan.environments.get(name);
         let hold = planned.and_then(|it| it.hold.as_ref());
+        let gates = planned.into_iter().flat_map(|it| &it.gates);
+        let gates: Vec<Value> = gates.map(GateAnswer::document).collect();
         let state = planner::environment_state(&self.pipeline, &self.model, name);
         json!({
             "name": name,
             "state": state.id(),
             "runs": planner::running_revisions(self.model.environments.get(name)),
             "hold": hold.map(|hold| hold.status()),
+            "next": planned.and_then(|it| it.next.as_ref()),
+            "gates": gates,
             "promotion": planned.and_then(|it| it.promotion.as_ref()),
             "text": self.environment_text(name),
         })

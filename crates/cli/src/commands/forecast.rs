@@ -8,11 +8,10 @@ use std::{
 
 use anyhow::{Context, bail};
 use api::Pipeline;
-use clap::ValueEnum;
 use jiff::Timestamp;
 use serde_json::json;
 
-use super::{cluster::ClusterFlags, terminal::clean, yaml};
+use super::{cluster::ClusterFlags, output::OutputFormat, terminal::clean, yaml};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -26,15 +25,9 @@ pub(crate) struct Arguments {
     file: Option<PathBuf>,
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
-    output: ForecastOutput,
+    output: OutputFormat,
     #[command(flatten)]
     connection: ClusterFlags,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-enum ForecastOutput {
-    Text,
-    Json,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -47,15 +40,16 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let model = pipeline.status.clone().unwrap_or_default();
     let at = arguments.at.unwrap_or_else(Timestamp::now);
     let all = planner::forecast(&pipeline, &model, &promotions, at);
-    match arguments.output {
-        ForecastOutput::Json => writeln!(out, "{:#}", json!({"items": all}))?,
-        ForecastOutput::Text => {
-            for forecast in all {
+    arguments.output.write(
+        out,
+        || json!({"items": all}),
+        |out| {
+            for forecast in &all {
                 writeln!(out, "{}", clean(&forecast.text()))?;
             }
-        }
-    }
-    Ok(())
+            Ok(())
+        },
+    )
 }
 
 /// The Pipeline of that name in a file.

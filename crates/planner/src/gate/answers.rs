@@ -4,6 +4,7 @@
 //! overrides says so.
 
 use api::pipeline::GateStatus;
+use serde_json::{Value, json};
 
 use super::{
     Ask, CandidateQuestion, EnvironmentQuestion, GATES, Gate, GateStage, PromotionQuestion,
@@ -90,6 +91,18 @@ impl GateAnswer {
             GateVerdict::PassByRequest(text) => Some(text.clone()),
             GateVerdict::Pass | GateVerdict::NotAsked => None,
         }
+    }
+
+    /// The answer as programs read it.
+    pub fn document(&self) -> Value {
+        let hold = self.hold();
+        json!({
+            "gate": self.gate,
+            "verdict": self.verdict.word(),
+            "reason": hold.map(|hold| hold.reason.word()),
+            "message": self.message(),
+            "opensAt": hold.and_then(|hold| hold.opens_at),
+        })
     }
 
     /// The answer as it is stored; only of a gate that keeps the revision out for more than moments.

@@ -30,4 +30,5 @@ mod simulation;
 mod tags;
 mod unsigned;
 mod upgrade;
+mod ways_out;
 mod weave_defects;

@@ -18,6 +18,10 @@ enum Happening {
         target: usize,
         ready: bool,
     },
+    /// The revision of a target of dev fails.
+    Fail {
+        target: usize,
+    },
     Reachable {
         environment: bool,
         target: usize,
@@ -54,6 +58,7 @@ fn happening() -> impl Strategy<Value = Happening> {
             .prop_map(|(target, revision)| Happening::Deploy { target, revision }),
         2 => (target.clone(), any::<bool>())
             .prop_map(|(target, ready)| Happening::Ready { target, ready }),
+        1 => target.clone().prop_map(|target| Happening::Fail { target }),
         2 => (any::<bool>(), target.clone(), any::<bool>()).prop_map(
             |(environment, target, reachable)| Happening::Reachable { environment, target, reachable }
         ),
@@ -85,10 +90,19 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
             let target = &mut simulation.truth.get_mut("dev").unwrap()[index];
             target.revision.clone_from(&revisions[*revision]);
             target.ready = true;
+            target.failed = None;
         }
         Happening::Ready { target, ready } => {
             let index = of(simulation, "dev", *target);
-            simulation.truth.get_mut("dev").unwrap()[index].ready = *ready;
+            let target = &mut simulation.truth.get_mut("dev").unwrap()[index];
+            target.ready = *ready;
+            target.failed = None;
+        }
+        Happening::Fail { target } => {
+            let index = of(simulation, "dev", *target);
+            let target = &mut simulation.truth.get_mut("dev").unwrap()[index];
+            target.ready = false;
+            target.failed = Some(target.revision.clone());
         }
         Happening::Reachable {
             environment,
@@ -136,7 +150,7 @@ proptest! {
         happenings in prop::collection::vec((happening(), any::<bool>(), 0..10_u8), 1..60),
         (any_target, per_target, is_ordered) in any::<(bool, bool, bool)>(),
         approvals in prop::sample::select(vec!["", "manual", "policy 2 group:sre not-requester expires:30m"]),
-        merges in any::<bool>(),
+        (merges, soaks) in any::<(bool, bool)>(),
         (dev, prod) in (1..3_usize, 1..3_usize),
     ) {
         let revisions: Vec<_> = (1..7)
@@ -148,6 +162,7 @@ proptest! {
             (any_target, "any"),
             (per_target, "per target"),
             (merges, "merged by the forge"),
+            (soaks, "soak 30m"),
         ];
         let settings: Vec<_> = settings.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
         let drawing = format!("dev[{}] > prod{{{}}}[{}]", targets(dev), settings.join(", "), targets(prod));
@@ -162,6 +177,7 @@ proptest! {
             simulation.now += Duration::from_secs(1);
             simulation.attempt(*crash == 2);
         }
+        simulation.take_every_way_out();
         let newest = if is_ordered { "9.0.0" } else { "r9" };
         simulation.calm_down(newest);
         let prod = &simulation.truth["prod"];

@@ -143,6 +143,7 @@ impl Simulation {
         for step in &plan.steps {
             if let Step::StartPromotion(promotion) = step {
                 self.check_start(promotion);
+                self.check_approved_goes_on(promotion);
             }
         }
         let known = self.world.promotions.len();
@@ -215,6 +216,38 @@ impl Simulation {
                 !is_older(&spec.revision, running),
                 "{} over {running}",
                 spec.revision
+            );
+        }
+    }
+
+    /// What has its approvals is only superseded by what a person requested, by an older revision, or when
+    /// a gate fails it.
+    fn check_approved_goes_on(&self, new: &Promotion) {
+        let place = site_of(&new.spec, "default");
+        let model = self.world.model();
+        let prod = &model.environments["prod"];
+        for old in &self.world.promotions {
+            let spec = &old.spec;
+            let is_approved = spec.needs_approval && spec.given_approvals().next().is_some();
+            let is_under_way = may_merge(old) && spec.withdrawn.is_none();
+            let is_other = site_of(spec, "default") == place && spec.revision != new.spec.revision;
+            let is_failed = prod.rejected.contains(&spec.revision)
+                || model.environments["dev"]
+                    .failures
+                    .iter()
+                    .any(|it| it.revision == spec.revision)
+                || prod
+                    .targets
+                    .iter()
+                    .any(|it| is_older(&spec.revision, it.revision.as_deref().unwrap_or_default()));
+            let may_go = new.spec.request.is_some()
+                || is_older(&new.spec.revision, &spec.revision)
+                || is_failed;
+            assert!(
+                !(is_approved && is_under_way && is_other) || may_go,
+                "{} is superseded by {}",
+                spec.revision,
+                new.spec.revision
             );
         }
     }
@@ -350,7 +383,7 @@ impl Simulation {
         }
     }
 
-    /// Nothing that nobody asked for is brought over something newer.
+    /// Nothing that nobody asked for is brought over something newer, or after it failed in dev.
     fn check_order(&self, promotion: &Promotion) {
         let spec = &promotion.spec;
         let model = self.world.model();
@@ -362,6 +395,17 @@ impl Simulation {
         if spec.request.is_some() || answers == promotion.metadata.name.as_ref() {
             return;
         }
+        let dev = &model.environments["dev"].targets;
+        let fails = dev
+            .iter()
+            .any(|it| planner::failed_revision(it) == Some(&spec.revision));
+        let is_ready = |it: &&api::pipeline::TargetStatus| {
+            it.ready && it.revision.as_ref() == Some(&spec.revision)
+        };
+        let settings = self.world.pipeline.spec.promotion_into("prod").unwrap();
+        let one_is_enough = settings.when == Some(api::pipeline::When::AnyTargetReady);
+        let is_vouched_for = one_is_enough && dev.iter().any(|it| is_ready(&it));
+        assert!(!fails || is_vouched_for, "{} failed in dev", spec.revision);
         let target = spec.target.as_ref().map(|target| &target.namespace);
         let here = prod.targets.iter();
         let here = here.filter(|it| target.is_none() || it.namespace.as_ref() == target);
@@ -488,6 +532,7 @@ impl Simulation {
         for truth in self.truth.get_mut("dev").unwrap() {
             truth.revision = revision.to_owned();
             truth.ready = true;
+            truth.failed = None;
         }
         for _ in 0..8 {
             self.now += Duration::from_secs(7200);

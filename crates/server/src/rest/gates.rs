@@ -55,21 +55,10 @@ pub(super) async fn gates(
     let names = pipeline.spec.environments.iter().map(|it| &it.name);
     let items = names.filter_map(|name| {
         let says = plan.environments.get(name)?;
-        let gates: Vec<_> = says.gates.iter().map(answer).collect();
+        let gates: Vec<_> = says.gates.iter().map(GateAnswer::document).collect();
         Some(json!({"environment": name, "revision": says.next, "gates": gates}))
     });
     Ok(Json(json!({"items": items.collect::<Vec<_>>()})))
-}
-
-fn answer(answer: &GateAnswer) -> Value {
-    let hold = answer.hold();
-    json!({
-        "gate": answer.gate,
-        "verdict": answer.verdict.word(),
-        "reason": hold.map(|hold| hold.reason.word()),
-        "message": answer.message(),
-        "opensAt": hold.and_then(|hold| hold.opens_at),
-    })
 }
 
 /// As of when the forecast is made.

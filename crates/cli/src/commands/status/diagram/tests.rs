@@ -147,6 +147,28 @@ fn a_failed_release_is_named() {
 }
 
 #[test]
+fn every_closed_gate_is_shown_once() {
+    let mut pipeline = pipeline();
+    let status = pipeline.status.as_mut().unwrap();
+    let prod = status.environments.get_mut("prod").unwrap();
+    let hold = prod.hold.clone().unwrap();
+    let gate = |gate: &str, reason: &str, message: &str| api::pipeline::GateStatus {
+        gate: gate.to_owned(),
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+        opens_at: None,
+    };
+    prod.gates = vec![
+        gate("suspended", "Suspended", "prod is suspended"),
+        gate("approvals", &hold.reason, &hold.message),
+    ];
+    let drawn = draw(&pipeline, None, Timestamp::UNIX_EPOCH);
+    let drawn = anstream::adapter::strip_str(&drawn).to_string();
+    let further: Vec<_> = drawn.lines().filter(|it| it.contains("also waits")).collect();
+    assert_eq!(further, ["    also waits: prod is suspended [Suspended]"]);
+}
+
+#[test]
 fn a_stalled_promotion_shows_its_reason() {
     let mut pipeline = pipeline();
     let status = pipeline.status.as_mut().unwrap();

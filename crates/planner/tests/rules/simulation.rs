@@ -228,7 +228,11 @@ impl Simulation {
         let prod = &model.environments["prod"];
         for old in &self.world.promotions {
             let spec = &old.spec;
-            let is_approved = spec.needs_approval && spec.given_approvals().next().is_some();
+            let needed = spec
+                .approval_policy
+                .as_ref()
+                .map_or(1, |it| it.count as usize);
+            let is_approved = spec.needs_approval && self.approvers(old) >= needed;
             let is_under_way = may_merge(old) && spec.withdrawn.is_none();
             let is_other = site_of(spec, "default") == place && spec.revision != new.spec.revision;
             let is_failed = prod.rejected.contains(&spec.revision)
@@ -241,6 +245,7 @@ impl Simulation {
                     .iter()
                     .any(|it| is_older(&spec.revision, it.revision.as_deref().unwrap_or_default()));
             let may_go = new.spec.request.is_some()
+                || spec.rejection.is_some()
                 || is_older(&new.spec.revision, &spec.revision)
                 || is_failed;
             assert!(

@@ -164,7 +164,10 @@ fn every_closed_gate_is_shown_once() {
     ];
     let drawn = draw(&pipeline, None, Timestamp::UNIX_EPOCH);
     let drawn = anstream::adapter::strip_str(&drawn).to_string();
-    let further: Vec<_> = drawn.lines().filter(|it| it.contains("also waits")).collect();
+    let further: Vec<_> = drawn
+        .lines()
+        .filter(|it| it.contains("also waits"))
+        .collect();
     assert_eq!(further, ["    also waits: prod is suspended [Suspended]"]);
 }
 

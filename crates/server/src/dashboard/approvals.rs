@@ -8,7 +8,7 @@ use kube::ResourceExt;
 
 use super::{
     components::{address, empty_state},
-    decision::{DecisionContext, decision},
+    decision::{DecisionContext, decision, diff_of},
     html::{Element, Html, tag},
     page::{PagePart, PageParts},
     sign_in::Viewer,
@@ -52,9 +52,11 @@ pub(super) async fn parts(
         let may_approve = viewer.caller.may_see(&access_request).await?;
         let csrf = may_approve.then_some(viewer.session.csrf.as_str());
         let pipeline = app_state.objects.cached_pipeline(&key);
+        let promotions = app_state.objects.promotions_of(&key).into_iter();
+        let promotions: Vec<_> = promotions.map(Arc::unwrap_or_clone).collect();
         let context = DecisionContext {
             key: &key,
-            pipeline: pipeline.as_deref(),
+            diff: pipeline.and_then(|it| diff_of(&it, promotion, &promotions)),
             csrf,
             back: Some("/approvals"),
         };

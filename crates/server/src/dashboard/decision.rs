@@ -5,6 +5,7 @@ mod facts;
 
 use api::{Pipeline, Promotion, pipeline::RequestKind};
 use kube::ResourceExt;
+use planner::PromotionDiff;
 use runtime::ObjectKey;
 
 use super::{
@@ -18,11 +19,23 @@ pub(super) use facts::question;
 /// What the card needs besides the promotion.
 pub(super) struct DecisionContext<'a> {
     pub(super) key: &'a ObjectKey,
-    pub(super) pipeline: Option<&'a Pipeline>,
+    /// What the promotion brings.
+    pub(super) diff: Option<PromotionDiff>,
     /// The CSRF token of a viewer who may decide.
     pub(super) csrf: Option<&'a str>,
     /// The page to return to, if it is not the pipeline's.
     pub(super) back: Option<&'a str>,
+}
+
+/// What a promotion brings.
+pub(super) fn diff_of(
+    pipeline: &Pipeline,
+    promotion: &Promotion,
+    promotions: &[Promotion],
+) -> Option<PromotionDiff> {
+    let all = planner::promotion_diff(pipeline, &promotion.spec.environment, promotions);
+    let name = &promotion.metadata.name;
+    all.into_iter().find(|it| it.promotion == *name)
 }
 
 /// From and to, who asked, and the form to decide.
@@ -38,7 +51,7 @@ pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> 
                 .child(from_to(promotion))
                 .child(asked_by(promotion)),
         )
-        .child(facts::facts(promotion, context.pipeline))
+        .child(facts::facts(promotion, context.diff.as_ref()))
         .child(form)
 }
 

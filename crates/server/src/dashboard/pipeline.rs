@@ -232,7 +232,7 @@ impl PipelineView<'_> {
             .contains("approve", &promotion.spec.environment);
         let context = DecisionContext {
             key: self.key,
-            pipeline: Some(&self.pipeline),
+            diff: decision::diff_of(&self.pipeline, promotion, &self.promotions),
             csrf: may_approve.then_some(self.csrf),
             back: None,
         };

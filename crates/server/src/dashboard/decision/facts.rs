@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use api::{
-    Pipeline, Promotion,
-    image::Image,
-    pipeline::{ApprovalPolicy, EnvironmentStatus},
-    promotion::{Approval, FieldEdit, PromotionChange, SourceCommits},
+    Promotion,
+    pipeline::ApprovalPolicy,
+    promotion::{Approval, FieldEdit, SourceCommits},
 };
+use planner::{ImageDiff, PromotionDiff, SoakProgress};
 
 use crate::dashboard::{
     components::{counted, external_link, timestamp},
@@ -19,17 +19,18 @@ use crate::dashboard::{
 const COMMIT_LENGTH: usize = 8;
 
 /// The facts about a promotion; nothing where none is known.
-pub(super) fn facts(promotion: &Promotion, pipeline: Option<&Pipeline>) -> Option<Element> {
-    let change = promotion.status.as_ref().and_then(|it| it.change.as_ref());
-    let images = pipeline
-        .map(|it| image_changes(it, promotion))
-        .unwrap_or_default();
-    let commits = change.and_then(|it| it.commits.as_ref());
-    let edits = change.filter(|it| !it.edits.is_empty());
+pub(super) fn facts(promotion: &Promotion, diff: Option<&PromotionDiff>) -> Option<Element> {
+    let edits = diff.filter(|it| !it.edits.is_empty()).map(edit_list);
+    let unknown = diff.and_then(|it| it.note.as_ref());
+    let unknown = unknown.map(|note| tag("p").class("dim").text(note));
+    let images = diff.filter(|it| !it.images.is_empty());
+    let commits = diff.and_then(|it| it.commits.as_ref());
+    let soak = diff.and_then(|it| it.soak.as_ref());
     let facts = [
-        edits.map(|change| ("Change", edit_list(change))),
-        (!images.is_empty()).then(|| ("Images", image_list(&images))),
+        edits.or(unknown).map(|element| ("Change", element)),
+        images.map(|diff| ("Images", image_list(&diff.images))),
         commits.map(|commits| ("Commits", commit_list(commits))),
+        soak.map(|soak| ("Ready", soak_text(soak))),
         approvals(promotion).map(|element| ("Approvals", element)),
     ];
     let facts: Vec<_> = facts.into_iter().flatten().collect();
@@ -43,8 +44,17 @@ pub(super) fn facts(promotion: &Promotion, pipeline: Option<&Pipeline>) -> Optio
     Some(tag("dl").class("facts").children(rows))
 }
 
+/// How long the revision has been ready in the environment before.
+fn soak_text(soak: &SoakProgress) -> Element {
+    let line = tag("p")
+        .text(format_args!("in {} since ", soak.environment))
+        .child(timestamp(&soak.since));
+    let until = soak.until.as_ref();
+    line.child(until.map(|until| tag("span").text(", soaks until ").child(timestamp(until))))
+}
+
 /// The edits as lines that are removed and added, by file.
-fn edit_list(change: &PromotionChange) -> Element {
+fn edit_list(change: &PromotionDiff) -> Element {
     let mut files: BTreeMap<&str, Vec<&FieldEdit>> = BTreeMap::new();
     for edit in &change.edits {
         files.entry(&edit.file).or_default().push(edit);
@@ -70,58 +80,19 @@ fn edit_list(change: &PromotionChange) -> Element {
         .child(more)
 }
 
-/// Name, old and new version of each image that differs.
-type ImageChange = (String, String, String);
-
-/// The images of the environment and of the one before it, where that runs the revision.
-fn image_changes(pipeline: &Pipeline, promotion: &Promotion) -> Vec<ImageChange> {
-    let environments = &pipeline.spec.environments;
-    let name = &promotion.spec.environment;
-    let index = environments.iter().position(|it| it.name == *name);
-    let Some(source) = index.and_then(|index| environments.get(index.checked_sub(1)?)) else {
-        return Vec::new();
+fn image_list(images: &[ImageDiff]) -> Element {
+    let versions = |versions: &[String]| match versions.is_empty() {
+        true => Html::from(tag("span").class("dim").text("none")),
+        false => Html::all(versions.iter().map(|version| chip(version))),
     };
-    let status = |name: &str| pipeline.status.as_ref()?.environments.get(name);
-    let (Some(here), Some(source)) = (status(name), status(&source.name)) else {
-        return Vec::new();
-    };
-    let revision = promotion.spec.revision.as_str();
-    let old = images(here, None);
-    let new = images(source, Some(revision)).into_iter();
-    let changed = new.filter_map(|(name, new)| {
-        let old = old.get(&name)?.clone();
-        (old != new).then_some((name, old, new))
-    });
-    changed.collect()
-}
-
-/// The version of each image of the first target, of one that runs the revision if it is given.
-fn images(status: &EnvironmentStatus, revision: Option<&str>) -> BTreeMap<String, String> {
-    let runs = |actual: Option<&str>| revision.is_none() || actual == revision;
-    let target = status
-        .targets
-        .iter()
-        .find(|it| runs(it.revision.as_deref()));
-    let images = target.into_iter().flat_map(|target| &target.apps);
-    let images = images.flat_map(|app| &app.images);
-    let images = images.filter_map(|text| Image::parse(text));
-    images
-        .map(|image| {
-            let version = image.tag().unwrap_or(image.version());
-            (image.name().to_owned(), version.to_owned())
-        })
-        .collect()
-}
-
-fn image_list(images: &[ImageChange]) -> Element {
-    let items = images.iter().map(|(name, old, new)| {
-        let short = name.rsplit('/').next().unwrap_or(name);
+    let items = images.iter().map(|image| {
+        let short = image.name.rsplit('/').next().unwrap_or(&image.name);
         tag("li")
-            .with("title", name)
+            .with("title", &image.name)
             .text(format_args!("{short} "))
-            .child(chip(old))
+            .child(versions(&image.from))
             .text(" → ")
-            .child(chip(new))
+            .child(versions(&image.to))
     });
     tag("ul").children(items)
 }

@@ -16,7 +16,7 @@ use runtime::{
 };
 use tokio::task::JoinSet;
 
-use crate::{Context, Settings, controllers::Failure, reconciler_base::ReconcilerBase};
+use crate::{Context, Settings, controllers::ControllerError, reconciler_base::ReconcilerBase};
 
 /// Under this name the adoption reconciler reads the caches and its metrics.
 const NAME: &str = "adoption";
@@ -28,7 +28,7 @@ const NAME_AGAIN: Duration = Duration::from_secs(10);
 const GROUP_AGAIN: Duration = Duration::from_secs(30);
 
 /// Runs the reconciler as part of the process, until it is told to stop.
-pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
+pub(crate) async fn serve(context: Context) -> Result<(), ControllerError> {
     let reconciler = AdoptionReconciler::with(ReconcilerBase::of(&context));
     tokio::select! {
         () = run(reconciler) => Ok(()),

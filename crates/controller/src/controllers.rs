@@ -38,9 +38,9 @@ pub struct Context {
 }
 
 /// Why a controller ended.
-pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+pub type ControllerError = Box<dyn std::error::Error + Send + Sync>;
 
-type Start = dyn Fn(Context) -> BoxFuture<'static, Result<(), Failure>> + Send + Sync;
+type Start = dyn Fn(Context) -> BoxFuture<'static, Result<(), ControllerError>> + Send + Sync;
 
 /// A controller: started when this process becomes the leader, stopped when it no longer is, and
 /// started again with the next term. If it ends by itself, the process ends.
@@ -54,13 +54,16 @@ impl Controller {
     /// A controller by name.
     pub fn new<F>(name: &'static str, start: impl Fn(Context) -> F + Send + Sync + 'static) -> Self
     where
-        F: Future<Output = Result<(), Failure>> + Send + 'static,
+        F: Future<Output = Result<(), ControllerError>> + Send + 'static,
     {
         let start = Box::new(move |context| start(context).boxed());
         Self { name, start }
     }
 
-    pub(crate) fn start(&self, context: Context) -> BoxFuture<'static, Result<(), Failure>> {
+    pub(crate) fn start(
+        &self,
+        context: Context,
+    ) -> BoxFuture<'static, Result<(), ControllerError>> {
         (self.start)(context)
     }
 }
@@ -75,7 +78,7 @@ pub fn all() -> Vec<Controller> {
 }
 
 /// The reconcilers with the same repositories and forges: mirrors and rate limits are shared.
-async fn promotions_and_changes(context: Context) -> Result<(), Failure> {
+async fn promotions_and_changes(context: Context) -> Result<(), ControllerError> {
     let (for_promotions, for_changes) =
         (ReconcilerBase::of(&context), ReconcilerBase::of(&context));
     let strategies = for_promotions.strategies()?;

@@ -1,8 +1,8 @@
 //! Compares the installed CustomResourceDefinitions with ours.
 //!
-//! A server drops fields that its definition lacks without a word. A controller that led on old
+//! A server drops fields that its definition lacks silently. A controller that led on old
 //! definitions would lose what it writes, so it does not lead; it says what is missing and how that
-//! is put right. It never applies definitions itself.
+//! is corrected. It never applies definitions itself.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 };
 use kube::{Api, Client, ResourceExt};
 
-/// What puts it right.
+/// What corrects it.
 const REMEDY: &str = "sluice crds | kubectl apply -f -";
 
 /// The definitions could not be compared.
@@ -37,28 +37,28 @@ pub enum Error {
 
 /// What the installed definitions lack, by definition; each with a sentence.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Lacking(BTreeMap<String, String>);
+pub struct OutdatedDefinitions(BTreeMap<String, String>);
 
-impl Lacking {
+impl OutdatedDefinitions {
     /// Whether nothing is missing.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
-impl std::fmt::Display for Lacking {
+impl std::fmt::Display for OutdatedDefinitions {
     fn fmt(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         for sentence in self.0.values() {
             write!(formatter, "{sentence}; ")?;
         }
-        write!(formatter, "to put that right: {REMEDY}")
+        write!(formatter, "to correct that: {REMEDY}")
     }
 }
 
 /// Compares what is installed with what this version of Sluice needs.
-pub async fn compare(client: &Client) -> Result<Lacking, Error> {
+pub async fn compare(client: &Client) -> Result<OutdatedDefinitions, Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-    let mut lacking = Lacking::default();
+    let mut lacking = OutdatedDefinitions::default();
     for ours in api::crds() {
         let name = ours.name_any();
         let installed = match definitions.get_opt(&name).await {
@@ -206,7 +206,10 @@ mod tests {
     #[tokio::test]
     async fn ours_lack_nothing() {
         let client = install(|_| {}).await;
-        assert_eq!(compare(&client).await.unwrap(), Lacking::default());
+        assert_eq!(
+            compare(&client).await.unwrap(),
+            OutdatedDefinitions::default()
+        );
     }
 
     #[tokio::test]
@@ -222,7 +225,7 @@ mod tests {
         assert_eq!(
             lacking,
             "changes.pipelines.weave.works is not installed; \
-             to put that right: sluice crds | kubectl apply -f -"
+             to correct that: sluice crds | kubectl apply -f -"
         );
     }
 

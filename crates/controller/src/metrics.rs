@@ -25,9 +25,9 @@ pub use requests::{CountRequests, RequestsLayer};
 
 /// Everything that is counted and measured. Cloning shares it.
 #[derive(Clone)]
-pub struct Metrics(Arc<Inner>);
+pub struct Metrics(Arc<MetricSet>);
 
-struct Inner {
+struct MetricSet {
     registry: Registry,
     work: WorkerMetricFamilies,
     requests: requests::Requests,
@@ -82,7 +82,7 @@ impl Metrics {
         let events = EventMetrics::register(&mut registry);
         let oldest_observation = Arc::default();
         registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
-        Self(Arc::new(Inner {
+        Self(Arc::new(MetricSet {
             promotions: Promotions::register(&mut registry),
             registry,
             work,

@@ -18,7 +18,7 @@ use runtime::{ObjectKey, RequeueAction};
 use tokio::task::JoinSet;
 
 use crate::{
-    Context, caches::promotions_of, clusters::conditions, controllers::Failure, namespaces,
+    Context, caches::promotions_of, clusters::conditions, controllers::ControllerError, namespaces,
 };
 pub use reconciler::PipelineReconciler;
 
@@ -30,7 +30,7 @@ const RETRY: Duration = Duration::from_secs(5);
 const SOURCES_AGAIN: Duration = Duration::from_secs(300);
 
 /// Runs the reconciler as part of the process, until it is told to stop.
-pub(crate) async fn serve(context: Context) -> Result<(), Failure> {
+pub(crate) async fn serve(context: Context) -> Result<(), ControllerError> {
     let reconciler = PipelineReconciler::of(&context);
     tokio::select! {
         () = run(reconciler) => Ok(()),
@@ -82,10 +82,10 @@ async fn reconcile_pipeline(
     if pipeline.metadata.deletion_timestamp.is_some() {
         return RequeueAction::AwaitChange;
     }
-    let mut wants = observe::wants(reconciler, &pipeline);
-    wants.extend(source::want(&pipeline));
-    wants.extend(observe::held_sources(reconciler, &pipeline));
-    reconciler.set_wanted_apps(key, wants, observe::selects(&pipeline));
+    let mut required = observe::required_apps(reconciler, &pipeline);
+    required.extend(source::required_app(&pipeline));
+    required.extend(observe::held_sources(reconciler, &pipeline));
+    reconciler.set_required_apps(key, required, observe::selects(&pipeline));
     let mut observed = match observe::everything(reconciler, &pipeline).await {
         observe::Observation::Complete(observed) => observed,
         observe::Observation::TooEarly(wait) => return RequeueAction::After(wait),

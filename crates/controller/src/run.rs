@@ -20,7 +20,7 @@ use tracing::{error, info, warn};
 
 use crate::{
     Caches, EVENT_SOURCE, Metrics, Settings,
-    controllers::{Context, Controller, Failure},
+    controllers::{Context, Controller, ControllerError},
     installed,
 };
 use elections::Elections;
@@ -59,7 +59,7 @@ pub enum Error {
         /// The controller.
         name: &'static str,
         /// Why, if it said so.
-        source: Option<Failure>,
+        source: Option<ControllerError>,
     },
 }
 
@@ -156,7 +156,7 @@ impl ProcessParts {
             // With caches that nothing feeds the process would see nothing any more.
             ended = cache_watch => Err(Error::ControllerEnded {
                 name: "caches",
-                source: ended.err().map(Failure::from),
+                source: ended.err().map(ControllerError::from),
             }),
         };
         drop(context);
@@ -281,7 +281,7 @@ async fn lead(context: &Context, controllers: &[Controller]) -> Result<(), Error
 }
 
 fn ended_on_its_own(
-    ended: Result<(Id, Result<(), Failure>), JoinError>,
+    ended: Result<(Id, Result<(), ControllerError>), JoinError>,
     names: &HashMap<Id, &'static str>,
 ) -> Error {
     let (id, source) = match ended {

@@ -25,9 +25,9 @@ macro_rules! contract {
             $(
                 #[tokio::test]
                 async fn $check() {
-                    let arena = crate::double::Arena::start($kind, $router).await;
-                    let cell = crate::table::Cell::new(stringify!($check), stringify!($forge), &arena);
-                    crate::checks::$check(arena).await;
+                    let double = crate::double::ForgeDouble::start($kind, $router).await;
+                    let cell = crate::table::Cell::new(stringify!($check), stringify!($forge), &double);
+                    crate::checks::$check(double).await;
                     cell.holds();
                 }
             )*

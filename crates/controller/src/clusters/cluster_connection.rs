@@ -22,7 +22,7 @@ use super::{
 use crate::{
     PipelineReconciler,
     apps::app_watch::AppWatch,
-    index::{Demand, Namespaces},
+    index::{Namespaces, RequiredKinds},
     keys::{AppKind, ClusterKey},
 };
 
@@ -39,7 +39,7 @@ const FAILED_PROBES: u32 = 2;
 
 /// The connection to one cluster. It is closed when this is dropped.
 pub(crate) struct ClusterConnection {
-    demand: watch::Sender<Demand>,
+    required_kinds: watch::Sender<RequiredKinds>,
     /// Incremented when the GitopsCluster changed.
     changes: watch::Sender<u64>,
     task: AbortHandle,
@@ -48,18 +48,22 @@ pub(crate) struct ClusterConnection {
 
 impl ClusterConnection {
     /// Connects in a task of its own.
-    pub(crate) fn open(shared: &Arc<PipelineReconciler>, key: ClusterKey, demand: Demand) -> Self {
-        let (demand_sender, demand) = watch::channel(demand);
+    pub(crate) fn open(
+        shared: &Arc<PipelineReconciler>,
+        key: ClusterKey,
+        required_kinds: RequiredKinds,
+    ) -> Self {
+        let (required_sender, required_kinds) = watch::channel(required_kinds);
         let (changes_sender, changes) = watch::channel(0);
         let task = ConnectionTask {
             shared: shared.clone(),
             key,
-            demand,
+            required_kinds,
             changes,
         };
         let task = runtime::spawn(task.run());
         Self {
-            demand: demand_sender,
+            required_kinds: required_sender,
             changes: changes_sender,
             task: task.abort_handle(),
             since: Instant::now(),
@@ -72,9 +76,9 @@ impl ClusterConnection {
     }
 
     /// Sets what is needed now. `false` if the connection has ended: open another.
-    pub(crate) fn set_demand(&self, demand: Demand) -> bool {
-        self.demand.send_replace(demand);
-        !self.task.is_finished() && self.demand.receiver_count() > 0
+    pub(crate) fn set_required_kinds(&self, required_kinds: RequiredKinds) -> bool {
+        self.required_kinds.send_replace(required_kinds);
+        !self.task.is_finished() && self.required_kinds.receiver_count() > 0
     }
 
     /// Tells that the GitopsCluster changed.
@@ -97,7 +101,7 @@ impl Drop for ClusterConnection {
 struct ConnectionTask {
     shared: Arc<PipelineReconciler>,
     key: ClusterKey,
-    demand: watch::Receiver<Demand>,
+    required_kinds: watch::Receiver<RequiredKinds>,
     changes: watch::Receiver<u64>,
 }
 
@@ -133,12 +137,12 @@ impl ConnectionTask {
 
     /// Whether a pipeline uses the cluster; waits a moment for one.
     async fn is_needed(&mut self) -> bool {
-        if !self.demand.borrow_and_update().is_empty() {
+        if !self.required_kinds.borrow_and_update().is_empty() {
             return true;
         }
         let wanted = self
-            .demand
-            .wait_for(|demand| !demand.is_empty())
+            .required_kinds
+            .wait_for(|required_kinds| !required_kinds.is_empty())
             .map(|it| it.is_ok());
         tokio::time::timeout(IDLE_TIME, wanted).await == Ok(true)
     }
@@ -216,8 +220,8 @@ impl ConnectionTask {
         let mut probe_interval = tokio::time::interval(PROBE_INTERVAL);
         probe_interval.tick().await;
         loop {
-            let demand = self.demand.borrow_and_update().clone();
-            watches.match_demand(self, &reached.client, demand);
+            let required_kinds = self.required_kinds.borrow_and_update().clone();
+            watches.update_watches(self, &reached.client, required_kinds);
             tokio::select! {
                 _ = probe_interval.tick() => {
                     if !self.is_current(reached).await {
@@ -228,7 +232,7 @@ impl ConnectionTask {
                         return;
                     }
                 }
-                changed = self.demand.changed() => {
+                changed = self.required_kinds.changed() => {
                     if changed.is_err() {
                         return;
                     }
@@ -239,7 +243,7 @@ impl ConnectionTask {
                     }
                 }
             }
-            if self.demand.borrow().is_empty() && !self.is_needed().await {
+            if self.required_kinds.borrow().is_empty() && !self.is_needed().await {
                 return;
             }
         }
@@ -283,12 +287,17 @@ struct AppWatches {
 }
 
 impl AppWatches {
-    /// Starts and stops watches so that they are those in demand.
-    fn match_demand(&mut self, of: &ConnectionTask, client: &Client, demand: Demand) {
+    /// Starts and stops watches so that they are those that are required.
+    fn update_watches(
+        &mut self,
+        of: &ConnectionTask,
+        client: &Client,
+        required_kinds: RequiredKinds,
+    ) {
         let gone: Vec<AppKind> = self
             .kinds
             .keys()
-            .filter(|kind| !demand.contains_key(*kind))
+            .filter(|kind| !required_kinds.contains_key(*kind))
             .cloned()
             .collect();
         for kind in gone {
@@ -297,7 +306,7 @@ impl AppWatches {
             }
             of.shared.apps.forget_kind(&of.key, &kind);
         }
-        for (kind, namespaces) in demand {
+        for (kind, namespaces) in required_kinds {
             if let Some((sender, _)) = self.kinds.get(&kind) {
                 sender.send_if_modified(|known| {
                     let has_changed = *known != namespaces;

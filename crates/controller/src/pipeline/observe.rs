@@ -15,7 +15,7 @@ use location::{TargetLocation, target_locations};
 use crate::{
     Detect, PipelineReconciler,
     apps::{AppLookup, AppRecord, WatchState, sources},
-    index::Want,
+    index::RequiredApp,
     keys::{AppKind, ClusterKey},
 };
 
@@ -32,10 +32,13 @@ pub(super) enum Observation {
 }
 
 /// The apps that have to be watched for a pipeline.
-pub(super) fn wants(reconciler: &PipelineReconciler, pipeline: &Pipeline) -> BTreeSet<Want> {
-    let mut wants = BTreeSet::new();
+pub(super) fn required_apps(
+    reconciler: &PipelineReconciler,
+    pipeline: &Pipeline,
+) -> BTreeSet<RequiredApp> {
+    let mut required = BTreeSet::new();
     if reconciler.settings.detect == Detect::Webhook {
-        return wants;
+        return required;
     }
     let (kinds, name) = apps_of(pipeline);
     for location in pipeline
@@ -45,7 +48,7 @@ pub(super) fn wants(reconciler: &PipelineReconciler, pipeline: &Pipeline) -> BTr
         .flat_map(|it| target_locations(reconciler, pipeline, it))
     {
         for kind in kinds.iter().filter(|_| location.refused.is_none()) {
-            wants.insert(Want {
+            required.insert(RequiredApp {
                 cluster: location.cluster.clone(),
                 kind: kind.clone(),
                 namespace: location.namespace.clone(),
@@ -53,7 +56,7 @@ pub(super) fn wants(reconciler: &PipelineReconciler, pipeline: &Pipeline) -> BTr
             });
         }
     }
-    wants
+    required
 }
 
 /// Whether an environment is held because it follows the same source as the one before.
@@ -64,7 +67,10 @@ pub(super) fn is_held_for_source(status: &PipelineStatus) -> bool {
 
 /// The sources that the pipeline's apps follow, while that is what holds it: nothing but an edit of
 /// one of them may lift the hold, and it need not change any app.
-pub(super) fn held_sources(reconciler: &PipelineReconciler, pipeline: &Pipeline) -> BTreeSet<Want> {
+pub(super) fn held_sources(
+    reconciler: &PipelineReconciler,
+    pipeline: &Pipeline,
+) -> BTreeSet<RequiredApp> {
     let (kinds, Some(name)) = apps_of(pipeline) else {
         return BTreeSet::new();
     };
@@ -73,13 +79,13 @@ pub(super) fn held_sources(reconciler: &PipelineReconciler, pipeline: &Pipeline)
     }
     let environments = pipeline.spec.environments.iter();
     let target_locations = environments.flat_map(|it| target_locations(reconciler, pipeline, it));
-    let want = |location: TargetLocation| {
+    let required = |location: TargetLocation| {
         let here = (location.namespace.as_str(), name.as_str());
         let app = reconciler
             .apps
             .record(&location.cluster, kinds.first()?, here)?;
         let (kind, namespace, name) = sources::named(app.source.as_ref()?, &location.namespace)?;
-        Some(Want {
+        Some(RequiredApp {
             cluster: location.cluster,
             kind,
             namespace,
@@ -88,7 +94,7 @@ pub(super) fn held_sources(reconciler: &PipelineReconciler, pipeline: &Pipeline)
     };
     target_locations
         .filter(|location| location.refused.is_none())
-        .filter_map(want)
+        .filter_map(required)
         .collect()
 }
 

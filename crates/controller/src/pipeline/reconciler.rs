@@ -18,7 +18,7 @@ use crate::{
     clusters::{
         self, Connector, cluster_connection::ClusterConnection, kubeconfig::network_connector,
     },
-    index::{Index, Want},
+    index::{Index, RequiredApp},
     keys::{AppKind, ClusterKey},
     namespaces::Namespaces,
     reconciler_base::ReconcilerBase,
@@ -153,35 +153,35 @@ impl PipelineReconciler {
     }
 
     /// Sets which apps a pipeline depends on, and starts or stops watching them.
-    pub(crate) fn set_wanted_apps(
+    pub(crate) fn set_required_apps(
         self: &Arc<Self>,
         pipeline: &ObjectKey,
-        wants: BTreeSet<Want>,
+        required: BTreeSet<RequiredApp>,
         selects: bool,
     ) {
-        let changed = self.index.lock().set(pipeline, wants, selects);
-        self.match_demand(&changed);
+        let changed = self.index.lock().set(pipeline, required, selects);
+        self.update_connections(&changed);
     }
 
     /// Drops everything about a pipeline that was deleted.
     pub(crate) fn forget_pipeline(self: &Arc<Self>, pipeline: &ObjectKey) {
         self.workers.forget(pipeline);
         let changed = self.index.lock().forget(pipeline);
-        self.match_demand(&changed);
+        self.update_connections(&changed);
     }
 
-    fn match_demand(self: &Arc<Self>, clusters: &BTreeSet<ClusterKey>) {
+    fn update_connections(self: &Arc<Self>, clusters: &BTreeSet<ClusterKey>) {
         for cluster in clusters {
-            let demand = self.index.lock().demand(cluster);
+            let required_kinds = self.index.lock().required_kinds(cluster);
             let mut connections = self.connections.lock();
             let Some(connections) = connections.as_mut() else {
                 return;
             };
             let is_running = connections
                 .get(cluster)
-                .is_some_and(|handle| handle.set_demand(demand.clone()));
-            if !is_running && !demand.is_empty() {
-                let handle = ClusterConnection::open(self, cluster.clone(), demand);
+                .is_some_and(|handle| handle.set_required_kinds(required_kinds.clone()));
+            if !is_running && !required_kinds.is_empty() {
+                let handle = ClusterConnection::open(self, cluster.clone(), required_kinds);
                 connections.insert(cluster.clone(), handle);
             }
         }
@@ -189,7 +189,7 @@ impl PipelineReconciler {
 
     /// Whether a pipeline depends on anything on a cluster.
     pub(crate) fn is_used(&self, cluster: &ClusterKey) -> bool {
-        !self.index.lock().demand(cluster).is_empty()
+        !self.index.lock().required_kinds(cluster).is_empty()
     }
 
     /// Called by the supervisor of a cluster that no pipeline depends on any more.

@@ -12,15 +12,15 @@ use planner::ObservedSource;
 use crate::{
     PipelineReconciler,
     apps::{AppLookup, WatchState},
-    index::Want,
+    index::RequiredApp,
     keys::{AppKind, ClusterKey},
 };
 use runtime::ObjectKey;
 
 /// What has to be watched for a pipeline's source.
-pub(super) fn want(pipeline: &Pipeline) -> Option<Want> {
+pub(super) fn required_app(pipeline: &Pipeline) -> Option<RequiredApp> {
     let source = pipeline.spec.source.as_ref()?;
-    Some(Want {
+    Some(RequiredApp {
         cluster: ClusterKey::Hub,
         kind: app_kind(source.kind)?,
         namespace: ObjectKey::of(&pipeline.metadata).namespace,
@@ -41,7 +41,7 @@ fn app_kind(kind: SourceKind) -> Option<AppKind> {
 
 /// What the source of a pipeline proposes.
 pub(super) fn observe(reconciler: &PipelineReconciler, pipeline: &Pipeline) -> ObservedSource {
-    let Some(want) = want(pipeline) else {
+    let Some(want) = required_app(pipeline) else {
         return ObservedSource::NotQueried;
     };
     let name = want.name.as_deref().unwrap_or_default();

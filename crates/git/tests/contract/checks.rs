@@ -12,7 +12,7 @@ use net::{OutboundHttp, Remedy};
 
 use testbed::forge_doubles::{InjectedFault, PROJECT, StoredCommit, TOKEN};
 
-use crate::double::{Arena, BRANCH, branch, new_pull, tip};
+use crate::double::{BRANCH, ForgeDouble, branch, new_pull, tip};
 
 fn merge_options() -> MergeOptions {
     MergeOptions {
@@ -23,9 +23,9 @@ fn merge_options() -> MergeOptions {
 
 /// Merges a pull request that nothing keeps from being merged. A forge that does not say whether checks
 /// will come is asked twice.
-async fn merge(arena: &Arena, forge: &dyn Forge, number: u64) -> MergeResult {
-    if arena.habits().is_looked_at_twice {
-        arena.remark("looked at twice");
+async fn merge(double: &ForgeDouble, forge: &dyn Forge, number: u64) -> MergeResult {
+    if double.features().is_looked_at_twice {
+        double.remark("looked at twice");
         let error = forge.merge(number, &merge_options()).await;
         let error = error.expect_err("not yet");
         let reason = (error.reason(), error.remedy());
@@ -44,8 +44,8 @@ fn fault(status: u16, headers: &[(&'static str, &str)], body: &'static str) -> I
 }
 
 /// As the lists of this forge show it.
-fn listed(arena: &Arena, mut pull: PullRequest) -> PullRequest {
-    if !arena.habits().lists_commits {
+fn listed(double: &ForgeDouble, mut pull: PullRequest) -> PullRequest {
+    if !double.features().lists_commits {
         (pull.head_commit, pull.merge_commit) = (None, None);
     }
     pull
@@ -56,8 +56,8 @@ fn whole_story(error: &dyn std::error::Error) -> String {
     format!("{error} {error:?} {cause}")
 }
 
-pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(double: ForgeDouble) {
+    let forge = double.forge();
     assert_eq!(forge.find(&branch(BRANCH)).await.expect("nothing yet"), []);
     let mut expected = Vec::new();
     for state in [
@@ -80,7 +80,7 @@ pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(arena: Ar
                 forge.update(opened.number, &changes).await.expect("closed");
             }
             PullRequestState::Merged => {
-                merge(&arena, &*forge, opened.number).await;
+                merge(&double, &*forge, opened.number).await;
             }
             PullRequestState::Open => {}
         }
@@ -98,7 +98,7 @@ pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(arena: Ar
             read.merge_commit.is_some(),
             state == PullRequestState::Merged
         );
-        assert_eq!(listed(&arena, read), found[0]);
+        assert_eq!(listed(&double, read), found[0]);
     }
     assert_eq!(
         forge
@@ -109,8 +109,8 @@ pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(arena: Ar
     );
 }
 
-pub(crate) async fn a_duplicate_is_refused(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn a_duplicate_is_refused(double: ForgeDouble) {
+    let forge = double.forge();
     forge.create(&new_pull()).await.expect("the first");
     let error = forge.create(&new_pull()).await.expect_err("the second");
     assert_eq!(
@@ -120,13 +120,13 @@ pub(crate) async fn a_duplicate_is_refused(arena: Arena) {
     assert_eq!(forge.find(&branch(BRANCH)).await.expect("found").len(), 1);
 }
 
-pub(crate) async fn branches_that_do_not_differ_are_refused(arena: Arena) {
-    arena
-        .world
+pub(crate) async fn branches_that_do_not_differ_are_refused(double: ForgeDouble) {
+    double
+        .state
         .lock()
         .branches
         .insert(BRANCH.to_owned(), "a".repeat(40));
-    let error = arena
+    let error = double
         .forge()
         .create(&new_pull())
         .await
@@ -137,8 +137,8 @@ pub(crate) async fn branches_that_do_not_differ_are_refused(arena: Arena) {
     );
 }
 
-pub(crate) async fn title_body_and_state_change(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn title_body_and_state_change(double: ForgeDouble) {
+    let forge = double.forge();
     let number = forge
         .create(&new_pull())
         .await
@@ -168,17 +168,17 @@ pub(crate) async fn title_body_and_state_change(arena: Arena) {
         ..PullRequestUpdate::default()
     };
     let again = forge.update(number, &open).await;
-    if arena.habits().reopens {
+    if double.features().reopens {
         assert_eq!(again.expect("opened again").state, PullRequestState::Open);
     } else {
-        arena.remark("never reopens");
+        double.remark("never reopens");
         let error = again.expect_err("it never opens again");
         assert_eq!((error.reason(), error.remedy()), ("Refused", Remedy::Edit));
     }
 }
 
-pub(crate) async fn a_draft_is_one(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn a_draft_is_one(double: ForgeDouble) {
+    let forge = double.forge();
     let mut new = new_pull();
     new.draft = true;
     let opened = forge.create(&new).await.expect("a draft");
@@ -197,20 +197,20 @@ pub(crate) async fn a_draft_is_one(arena: Arena) {
     assert_eq!(error.reason(), "NotMergeable");
 }
 
-pub(crate) async fn wrong_tokens_are_refused_and_not_repeated(arena: Arena) {
-    let forge = arena.forge_of(PROJECT, "hunter22hunter22", &arena.http);
+pub(crate) async fn wrong_tokens_are_refused_and_not_repeated(double: ForgeDouble) {
+    let forge = double.forge_of(PROJECT, "hunter22hunter22", &double.http);
     let error = forge.create(&new_pull()).await.expect_err("a wrong token");
     assert_eq!(
         (error.reason(), error.remedy()),
         ("Unauthorized", Remedy::Edit)
     );
     assert!(!whole_story(&error).contains("hunter22"));
-    assert!(arena.world.lock().pulls.is_empty());
+    assert!(double.state.lock().pulls.is_empty());
 }
 
-pub(crate) async fn what_is_not_there_is_not_found(arena: Arena) {
-    let elsewhere = arena.forge_of("team/nothing", TOKEN, &arena.http);
-    let here = arena.forge();
+pub(crate) async fn what_is_not_there_is_not_found(double: ForgeDouble) {
+    let elsewhere = double.forge_of("team/nothing", TOKEN, &double.http);
+    let here = double.forge();
     let changes = PullRequestUpdate::default();
     let errors: Vec<Error> = vec![
         elsewhere
@@ -239,13 +239,13 @@ pub(crate) async fn what_is_not_there_is_not_found(arena: Arena) {
     }
 }
 
-pub(crate) async fn what_is_forbidden_waits_for_an_edit(arena: Arena) {
-    arena.fail_next(fault(
+pub(crate) async fn what_is_forbidden_waits_for_an_edit(double: ForgeDouble) {
+    double.fail_next(fault(
         403,
         &[],
         r#"{"message": "Resource not accessible by personal access token"}"#,
     ));
-    let error = arena
+    let error = double
         .forge()
         .create(&new_pull())
         .await
@@ -258,18 +258,18 @@ pub(crate) async fn what_is_forbidden_waits_for_an_edit(arena: Arena) {
 }
 
 // Defect 13 of the older controller: it saw only the first page.
-pub(crate) async fn one_among_hundreds_is_found(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn one_among_hundreds_is_found(double: ForgeDouble) {
+    let forge = double.forge();
     let ours = forge.create(&new_pull()).await.expect("a pull request");
     for number in 0..260 {
-        let mut world = arena.world.lock();
-        world
+        let mut state = double.state.lock();
+        state
             .open("other", "", &format!("other-{number}"), "main")
             .expect("another");
         // Every second one is finished.
         if number % 2 == 0 {
-            let last = world.pulls.len() as u64;
-            world.merge(last);
+            let last = state.pulls.len() as u64;
+            state.merge(last);
         }
     }
     let found = forge.find(&branch(BRANCH)).await.expect("found");
@@ -285,15 +285,15 @@ pub(crate) async fn one_among_hundreds_is_found(arena: Arena) {
     assert_eq!(pull_requests.len(), 131);
 }
 
-pub(crate) async fn pull_requests_of_forks_are_not_ours(arena: Arena) {
+pub(crate) async fn pull_requests_of_forks_are_not_ours(double: ForgeDouble) {
     {
-        let mut world = arena.world.lock();
-        let pull = world
+        let mut state = double.state.lock();
+        let pull = state
             .open("from a fork", "team/app/prod", BRANCH, "main")
             .expect("one");
-        world.find(pull.number).expect("it is there").head_project = "team/fork".to_owned();
+        state.find(pull.number).expect("it is there").head_project = "team/fork".to_owned();
     }
-    let forge = arena.forge();
+    let forge = double.forge();
     assert_eq!(
         forge.find(&branch(BRANCH)).await.expect("nothing of ours"),
         []
@@ -306,17 +306,17 @@ pub(crate) async fn pull_requests_of_forks_are_not_ours(arena: Arena) {
     assert_eq!(pull_requests, []);
 }
 
-pub(crate) async fn merging_twice_is_merging_once(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn merging_twice_is_merging_once(double: ForgeDouble) {
+    let forge = double.forge();
     let opened = forge.create(&new_pull()).await.expect("a pull request");
     let number = opened.number;
-    assert_eq!(merge(&arena, &*forge, number).await, MergeResult::Merged);
+    assert_eq!(merge(&double, &*forge, number).await, MergeResult::Merged);
     let again = forge.merge(number, &merge_options()).await;
     assert_eq!(again.expect("merged before"), MergeResult::Merged);
 }
 
-pub(crate) async fn a_moved_head_is_not_merged(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn a_moved_head_is_not_merged(double: ForgeDouble) {
+    let forge = double.forge();
     let number = forge
         .create(&new_pull())
         .await
@@ -337,14 +337,14 @@ pub(crate) async fn a_moved_head_is_not_merged(arena: Arena) {
     );
 }
 
-pub(crate) async fn conflicts_are_not_merged(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn conflicts_are_not_merged(double: ForgeDouble) {
+    let forge = double.forge();
     let number = forge
         .create(&new_pull())
         .await
         .expect("a pull request")
         .number;
-    arena.world.lock().has_conflicts = true;
+    double.state.lock().has_conflicts = true;
     let error = forge
         .merge(number, &merge_options())
         .await
@@ -355,40 +355,40 @@ pub(crate) async fn conflicts_are_not_merged(arena: Arena) {
     );
 }
 
-pub(crate) async fn what_waits_for_checks_is_not_merged_before_they_pass(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn what_waits_for_checks_is_not_merged_before_they_pass(double: ForgeDouble) {
+    let forge = double.forge();
     let opened = forge.create(&new_pull()).await.expect("a pull request");
     let number = opened.number;
-    arena.world.lock().has_pending_checks = true;
+    double.state.lock().has_pending_checks = true;
     for _ in 0..2 {
         let error = forge.merge(number, &merge_options()).await;
         let error = error.expect_err("not yet");
         let reason = (error.reason(), error.remedy());
         assert_eq!(reason, ("NotMergeable", Remedy::RETRY), "{error}");
     }
-    let stored = arena.world.lock().find(number).expect("stored").clone();
+    let stored = double.state.lock().find(number).expect("stored").clone();
     assert!(
         stored.is_open && !stored.waits_for_merge,
         "nobody merges it later"
     );
-    arena.world.lock().has_pending_checks = false;
-    assert_eq!(merge(&arena, &*forge, number).await, MergeResult::Merged);
+    double.state.lock().has_pending_checks = false;
+    assert_eq!(merge(&double, &*forge, number).await, MergeResult::Merged);
 }
 
 /// Such as one that a person scheduled, or an older version.
-pub(crate) async fn a_scheduled_merge_is_cancelled(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn a_scheduled_merge_is_cancelled(double: ForgeDouble) {
+    let forge = double.forge();
     let opened = forge.create(&new_pull()).await.expect("a pull request");
     let number = opened.number;
     assert!(!opened.is_merge_scheduled);
-    if !arena.habits().merges_later {
-        arena.remark("none are");
+    if !double.features().merges_later {
+        double.remark("none are");
         let cancelled = forge.cancel_scheduled_merge(number).await;
         return cancelled.expect("there is nothing to cancel");
     }
-    arena.world.lock().has_pending_checks = true;
+    double.state.lock().has_pending_checks = true;
     let is_scheduled = || {
-        let stored = arena.world.lock().find(number).expect("stored").clone();
+        let stored = double.state.lock().find(number).expect("stored").clone();
         stored.waits_for_merge
     };
     let shown = async || {
@@ -399,8 +399,8 @@ pub(crate) async fn a_scheduled_merge_is_cancelled(arena: Arena) {
         };
         (alone, pull_requests[0].is_merge_scheduled)
     };
-    arena
-        .world
+    double
+        .state
         .lock()
         .find(number)
         .expect("stored")
@@ -414,13 +414,13 @@ pub(crate) async fn a_scheduled_merge_is_cancelled(arena: Arena) {
     assert_eq!(shown().await, (false, false));
 }
 
-pub(crate) async fn labels_reviewers_and_comments_arrive(arena: Arena) {
-    arena
-        .world
+pub(crate) async fn labels_reviewers_and_comments_arrive(double: ForgeDouble) {
+    double
+        .state
         .lock()
         .labels
         .extend((0..70).map(|number| format!("label-{number}")));
-    let forge = arena.forge();
+    let forge = double.forge();
     let number = forge
         .create(&new_pull())
         .await
@@ -430,25 +430,25 @@ pub(crate) async fn labels_reviewers_and_comments_arrive(arena: Arena) {
         labels: vec!["label-66".into(), "brand new".into()],
         reviewers: vec!["ann".into(), "team/platform".into()],
     };
-    let habits = arena.habits();
+    let features = double.features();
     let notes = forge
         .add_metadata(number, &dressing)
         .await
         .expect("dressed");
-    let left_out = usize::from(!habits.has_labels) + usize::from(!habits.asks_teams);
+    let left_out = usize::from(!features.has_labels) + usize::from(!features.asks_teams);
     assert_eq!(notes.len(), left_out, "{notes:?}");
     let nothing = forge
         .add_metadata(number, &PullRequestMetadata::default())
         .await;
     assert_eq!(nothing.expect("nothing to do"), [""; 0]);
     forge.comment(number, "superseded").await.expect("said");
-    let mut world = arena.world.lock();
-    let pull = world.find(number).expect("it is there");
+    let mut state = double.state.lock();
+    let pull = state.find(number).expect("it is there");
     let (mut labels, mut reviewers) = (Vec::new(), vec!["ann"]);
-    if habits.has_labels {
+    if features.has_labels {
         labels = vec!["label-66", "brand new"];
     }
-    if habits.asks_teams {
+    if features.asks_teams {
         reviewers.push("team:platform");
     }
     assert_eq!(
@@ -456,15 +456,15 @@ pub(crate) async fn labels_reviewers_and_comments_arrive(arena: Arena) {
         (&owned(&labels), &owned(&reviewers))
     );
     assert_eq!(pull.comments, ["superseded"]);
-    world.remark = match (habits.has_labels, habits.asks_teams) {
+    state.remark = match (features.has_labels, features.asks_teams) {
         (false, _) => Some("no labels, teams"),
         (true, false) => Some("no teams"),
         (true, true) => None,
     };
 }
 
-pub(crate) async fn one_unknown_reviewer_keeps_no_other_from_being_asked(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn one_unknown_reviewer_keeps_no_other_from_being_asked(double: ForgeDouble) {
+    let forge = double.forge();
     let number = forge
         .create(&new_pull())
         .await
@@ -485,8 +485,8 @@ pub(crate) async fn one_unknown_reviewer_keeps_no_other_from_being_asked(arena: 
             "{notes:?}"
         );
     }
-    let mut world = arena.world.lock();
-    let mut asked = world.find(number).expect("it is there").reviewers.clone();
+    let mut state = double.state.lock();
+    let mut asked = state.find(number).expect("it is there").reviewers.clone();
     asked.sort();
     asked.dedup();
     assert_eq!(asked, ["ann", "zoe"]);
@@ -496,8 +496,8 @@ fn owned(names: &[&str]) -> Vec<String> {
     names.iter().map(|name| (*name).to_owned()).collect()
 }
 
-pub(crate) async fn asking_one_more_keeps_those_who_were_asked(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn asking_one_more_keeps_those_who_were_asked(double: ForgeDouble) {
+    let forge = double.forge();
     let opened = forge.create(&new_pull()).await.expect("a pull request");
     for name in ["ann", "zoe", "ann"] {
         let dressing = PullRequestMetadata {
@@ -514,8 +514,8 @@ pub(crate) async fn asking_one_more_keeps_those_who_were_asked(arena: Arena) {
         ..PullRequestUpdate::default()
     };
     forge.update(opened.number, &title).await.expect("changed");
-    let mut world = arena.world.lock();
-    let mut asked = world
+    let mut state = double.state.lock();
+    let mut asked = state
         .find(opened.number)
         .expect("it is there")
         .reviewers
@@ -525,8 +525,8 @@ pub(crate) async fn asking_one_more_keeps_those_who_were_asked(arena: Arena) {
     assert_eq!(asked, ["ann", "zoe"]);
 }
 
-pub(crate) async fn a_long_text_is_found_whole(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn a_long_text_is_found_whole(double: ForgeDouble) {
+    let forge = double.forge();
     let mut new = new_pull();
     new.body = format!("{}\nend", "long ".repeat(600));
     forge.create(&new).await.expect("a pull request");
@@ -534,12 +534,12 @@ pub(crate) async fn a_long_text_is_found_whole(arena: Arena) {
     assert_eq!(found[0].body, new.body);
 }
 
-pub(crate) async fn open_ones_are_listed_and_changes_noticed(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn open_ones_are_listed_and_changes_noticed(double: ForgeDouble) {
+    let forge = double.forge();
     let ours = forge.create(&new_pull()).await.expect("a pull request");
     for number in 0..120 {
-        arena
-            .world
+        double
+            .state
             .lock()
             .open("other", "", &format!("other-{number}"), "main")
             .expect("another");
@@ -552,19 +552,19 @@ pub(crate) async fn open_ones_are_listed_and_changes_noticed(arena: Arena) {
     else {
         panic!("there is nothing it could be the same as");
     };
-    let ours = listed(&arena, ours);
+    let ours = listed(&double, ours);
     assert!(pull_requests.contains(&ours));
     // A forge without validators lists them all again.
     let again = forge.list_open(Some(&validator)).await.expect("a list");
     assert!(again == PullRequestListing::Unchanged || again == first);
-    let is_conditional = arena.world.lock().not_modified > 0;
+    let is_conditional = double.state.lock().not_modified > 0;
     assert_eq!(again == PullRequestListing::Unchanged, is_conditional);
-    assert_eq!(is_conditional, arena.habits().has_validators);
+    assert_eq!(is_conditional, double.features().has_validators);
     if is_conditional {
-        arena.remark("conditional");
+        double.remark("conditional");
     }
     // The oldest is on the last page; its end must be noticed all the same.
-    arena.world.lock().merge(ours.number);
+    double.state.lock().merge(ours.number);
     match forge.list_open(Some(&validator)).await.expect("a list") {
         PullRequestListing::Changed { pull_requests, .. } => {
             assert!(!pull_requests.contains(&ours))
@@ -573,9 +573,9 @@ pub(crate) async fn open_ones_are_listed_and_changes_noticed(arena: Arena) {
     }
 }
 
-pub(crate) async fn a_rate_limit_is_honoured_and_shared(arena: Arena) {
-    let forge = arena.forge();
-    arena.fail_next(fault(429, &[("retry-after", "120")], "slow down"));
+pub(crate) async fn a_rate_limit_is_honoured_and_shared(double: ForgeDouble) {
+    let forge = double.forge();
+    double.fail_next(fault(429, &[("retry-after", "120")], "slow down"));
     let error = forge.get(1).await.expect_err("too much");
     assert_eq!(
         error.remedy(),
@@ -583,26 +583,26 @@ pub(crate) async fn a_rate_limit_is_honoured_and_shared(arena: Arena) {
             after: Some(Duration::from_secs(120))
         }
     );
-    let before = arena.requests();
-    let error = arena
+    let before = double.requests();
+    let error = double
         .forge()
         .create(&new_pull())
         .await
         .expect_err("the limit is the credential's");
     assert_eq!(error.reason(), "RateLimited");
-    assert_eq!(arena.requests(), before, "we did not even ask");
-    let other = arena.forge_of(PROJECT, "another-token", &arena.http);
+    assert_eq!(double.requests(), before, "we did not even ask");
+    let other = double.forge_of(PROJECT, "another-token", &double.http);
     assert_eq!(
         other.get(1).await.expect_err("a wrong token").reason(),
         "Unauthorized"
     );
 }
 
-pub(crate) async fn a_secondary_limit_is_a_limit(arena: Arena) {
+pub(crate) async fn a_secondary_limit_is_a_limit(double: ForgeDouble) {
     let said =
         r#"{"message": "You have exceeded a secondary rate limit. Please wait a few minutes."}"#;
-    arena.fail_next(fault(403, &[], said));
-    let error = arena
+    double.fail_next(fault(403, &[], said));
+    let error = double
         .forge()
         .create(&new_pull())
         .await
@@ -615,31 +615,31 @@ pub(crate) async fn a_secondary_limit_is_a_limit(arena: Arena) {
     );
 }
 
-pub(crate) async fn a_used_up_allowance_is_not_overdrawn(arena: Arena) {
+pub(crate) async fn a_used_up_allowance_is_not_overdrawn(double: ForgeDouble) {
     let date = ("date", "Sun, 15 Nov 2026 10:00:00 GMT");
     let left = [
         date,
         ("x-ratelimit-remaining", "0"),
         ("x-ratelimit-reset", "1794736860"),
     ];
-    arena.fail_next(fault(404, &left, "{}"));
-    let forge = arena.forge();
+    double.fail_next(fault(404, &left, "{}"));
+    let forge = double.forge();
     assert_eq!(
         forge.get(1).await.expect_err("not there").reason(),
         "NotFound"
     );
-    let before = arena.requests();
+    let before = double.requests();
     let Err(Error::RateLimited { after, .. }) = forge.get(1).await else {
         panic!("the allowance is used up");
     };
     assert!(after <= Duration::from_secs(60) && after > Duration::from_secs(30));
-    assert_eq!(arena.requests(), before);
+    assert_eq!(double.requests(), before);
 }
 
-pub(crate) async fn a_forge_that_is_not_well_is_asked_again(arena: Arena) {
-    let forge = arena.forge();
+pub(crate) async fn a_forge_that_is_not_well_is_asked_again(double: ForgeDouble) {
+    let forge = double.forge();
     for status in [500, 502, 503, 504] {
-        arena.fail_next(fault(status, &[], "<html>"));
+        double.fail_next(fault(status, &[], "<html>"));
         let error = forge.create(&new_pull()).await.expect_err("it is not well");
         assert_eq!(
             (error.reason(), error.remedy()),
@@ -649,13 +649,13 @@ pub(crate) async fn a_forge_that_is_not_well_is_asked_again(arena: Arena) {
     forge.create(&new_pull()).await.expect("it is well again");
 }
 
-pub(crate) async fn slow_and_endless_and_strange_answers_are_given_up(arena: Arena) {
+pub(crate) async fn slow_and_endless_and_strange_answers_are_given_up(double: ForgeDouble) {
     let hasty = Arc::new(
         OutboundHttp::new(net::AddressPolicy::UNRESTRICTED)
             .with_timeout(Duration::from_millis(200)),
     );
-    arena.fail_next(InjectedFault::NeverEndingBody);
-    let forge = arena.forge_of(PROJECT, TOKEN, &hasty);
+    double.fail_next(InjectedFault::NeverEndingBody);
+    let forge = double.forge_of(PROJECT, TOKEN, &hasty);
     let error = forge
         .find(&branch(BRANCH))
         .await
@@ -664,8 +664,8 @@ pub(crate) async fn slow_and_endless_and_strange_answers_are_given_up(arena: Are
         (error.reason(), error.remedy()),
         ("ForgeTimedOut", Remedy::RETRY)
     );
-    let forge = arena.forge();
-    arena.fail_next(InjectedFault::EndlessBody);
+    let forge = double.forge();
+    double.fail_next(InjectedFault::EndlessBody);
     assert_eq!(
         forge
             .find(&branch(BRANCH))
@@ -674,7 +674,7 @@ pub(crate) async fn slow_and_endless_and_strange_answers_are_given_up(arena: Are
             .reason(),
         "ForgeUnreadable"
     );
-    arena.fail_next(fault(200, &[], "<html>login</html>"));
+    double.fail_next(fault(200, &[], "<html>login</html>"));
     assert_eq!(
         forge
             .find(&branch(BRANCH))
@@ -685,23 +685,23 @@ pub(crate) async fn slow_and_endless_and_strange_answers_are_given_up(arena: Are
     );
 }
 
-pub(crate) async fn redirects_are_not_followed(arena: Arena) {
-    let target = format!("{}/elsewhere", arena.address);
-    arena.fail_next(fault(301, &[("location", &target)], ""));
-    let error = arena.forge().get(1).await.expect_err("it moved");
+pub(crate) async fn redirects_are_not_followed(double: ForgeDouble) {
+    let target = format!("{}/elsewhere", double.address);
+    double.fail_next(fault(301, &[("location", &target)], ""));
+    let error = double.forge().get(1).await.expect_err("it moved");
     assert_eq!((error.reason(), error.remedy()), ("Refused", Remedy::Edit));
-    assert_eq!(arena.requests(), 1);
+    assert_eq!(double.requests(), 1);
 }
 
-pub(crate) async fn commits_between_two_are_listed(arena: Arena) {
+pub(crate) async fn commits_between_two_are_listed(double: ForgeDouble) {
     let id = |number: usize| ObjectId::new(format!("{number:040x}")).expect("an id");
     let history = (0..150).map(|number| StoredCommit {
         id: id(number).as_str().to_owned(),
         message: format!("Commit {number}\n\nwith a body\n"),
         author: "Ann".to_owned(),
     });
-    arena.world.lock().history = history.collect();
-    let forge = arena.forge();
+    double.state.lock().history = history.collect();
+    let forge = double.forge();
     let few = forge.compare((&id(3), &id(6))).await.expect("compared");
     let titles: Vec<_> = few.newest.iter().map(|it| it.title.as_str()).collect();
     assert_eq!(titles, ["Commit 6", "Commit 5", "Commit 4"]);
@@ -714,7 +714,7 @@ pub(crate) async fn commits_between_two_are_listed(arena: Arena) {
     assert!(many.newest.len() <= 30, "{}", many.newest.len());
     assert!(many.total.is_none_or(|total| total == 146));
     if many.total.is_none() {
-        arena.remark("no total");
+        double.remark("no total");
     }
 
     let none = forge.compare((&id(3), &id(3))).await.expect("compared");

@@ -19,7 +19,7 @@ const ANY_ADDRESS: AddressPolicy = AddressPolicy::UNRESTRICTED;
 
 /// What a forge does not have, or does in its own way.
 #[derive(Clone, Copy)]
-pub(crate) struct Habits {
+pub(crate) struct ForgeFeatures {
     pub(crate) has_labels: bool,
     pub(crate) asks_teams: bool,
     pub(crate) reopens: bool,
@@ -32,12 +32,12 @@ pub(crate) struct Habits {
     pub(crate) has_validators: bool,
 }
 
-pub(crate) fn habits(kind: ForgeProduct) -> Habits {
+pub(crate) fn features(kind: ForgeProduct) -> ForgeFeatures {
     let is_bitbucket = matches!(
         kind,
         ForgeProduct::BitbucketServer | ForgeProduct::BitbucketCloud
     );
-    Habits {
+    ForgeFeatures {
         has_labels: !is_bitbucket,
         asks_teams: !is_bitbucket && kind != ForgeProduct::GitLab,
         reopens: kind != ForgeProduct::BitbucketCloud,
@@ -49,24 +49,24 @@ pub(crate) fn habits(kind: ForgeProduct) -> Habits {
 }
 
 /// A double that listens, and forges that talk to it.
-pub(crate) struct Arena {
-    pub(crate) world: SharedForgeState,
+pub(crate) struct ForgeDouble {
+    pub(crate) state: SharedForgeState,
     pub(crate) kind: ForgeProduct,
     pub(crate) address: String,
     pub(crate) http: Arc<OutboundHttp>,
 }
 
-impl Arena {
+impl ForgeDouble {
     pub(crate) async fn start(kind: ForgeProduct, router: fn(SharedForgeState) -> Router) -> Self {
         testbed::tls::install_provider();
-        let mut world = ForgeState::default();
-        world.branches.insert("main".to_owned(), "a".repeat(40));
-        world.branches.insert(BRANCH.to_owned(), "b".repeat(40));
-        let world: SharedForgeState = Arc::new(Mutex::new(world));
-        let address = serve(&world, router).await;
+        let mut state = ForgeState::default();
+        state.branches.insert("main".to_owned(), "a".repeat(40));
+        state.branches.insert(BRANCH.to_owned(), "b".repeat(40));
+        let state: SharedForgeState = Arc::new(Mutex::new(state));
+        let address = serve(&state, router).await;
         let http = OutboundHttp::new(ANY_ADDRESS).with_timeout(Duration::from_secs(20));
         Self {
-            world,
+            state,
             kind,
             address,
             http: Arc::new(http),
@@ -106,12 +106,12 @@ impl Arena {
         forge::open(self.kind, http, &url, &login).expect("a forge")
     }
 
-    pub(crate) fn habits(&self) -> Habits {
-        habits(self.kind)
+    pub(crate) fn features(&self) -> ForgeFeatures {
+        features(self.kind)
     }
 
     pub(crate) fn remark(&self, remark: &'static str) {
-        self.world.lock().remark = Some(remark);
+        self.state.lock().remark = Some(remark);
     }
 
     pub(crate) fn forge(&self) -> Box<dyn Forge> {
@@ -119,11 +119,11 @@ impl Arena {
     }
 
     pub(crate) fn fail_next(&self, fault: InjectedFault) {
-        self.world.lock().faults.push_back(fault);
+        self.state.lock().faults.push_back(fault);
     }
 
     pub(crate) fn requests(&self) -> usize {
-        self.world.lock().requests
+        self.state.lock().requests
     }
 }
 

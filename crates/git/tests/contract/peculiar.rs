@@ -5,12 +5,12 @@ use git::forge::{
     PullRequestMetadata,
 };
 
-use crate::double::{Arena, BRANCH, branch, new_pull, tip};
+use crate::double::{BRANCH, ForgeDouble, branch, new_pull, tip};
 use testbed::forge_doubles::{azure, bitbucket_cloud, bitbucket_server, gitea, github, gitlab};
 
 /// The merge of a new merge request as soon as it may be.
-async fn wanted(arena: &Arena) -> (Box<dyn Forge>, u64, MergeOptions) {
-    let forge = arena.forge();
+async fn wanted(double: &ForgeDouble) -> (Box<dyn Forge>, u64, MergeOptions) {
+    let forge = double.forge();
     let number = forge.create(&new_pull()).await.expect("one").number;
     let merge = MergeOptions {
         head: tip(),
@@ -21,9 +21,9 @@ async fn wanted(arena: &Arena) -> (Box<dyn Forge>, u64, MergeOptions) {
 
 #[tokio::test]
 async fn what_failed_is_not_merged() {
-    let arena = Arena::start(ForgeProduct::GitLab, gitlab::router).await;
-    let (forge, number, merge) = wanted(&arena).await;
-    arena.world.lock().has_failed_checks = true;
+    let double = ForgeDouble::start(ForgeProduct::GitLab, gitlab::router).await;
+    let (forge, number, merge) = wanted(&double).await;
+    double.state.lock().has_failed_checks = true;
     for _ in 0..3 {
         let error = forge.merge(number, &merge).await.expect_err("it is red");
         assert_eq!(error.reason(), "NotMergeable");
@@ -33,8 +33,8 @@ async fn what_failed_is_not_merged() {
         );
     }
     assert!(
-        arena
-            .world
+        double
+            .state
             .lock()
             .find(number)
             .expect("it is there")
@@ -45,15 +45,15 @@ async fn what_failed_is_not_merged() {
 /// Only GitHub's queue keeps everybody else from merging; there Sluice uses it, and can leave it.
 #[tokio::test]
 async fn a_merge_queue_is_entered_and_left() {
-    let arena = Arena::start(ForgeProduct::GitHub, github::router).await;
-    let (forge, number, merge) = wanted(&arena).await;
+    let double = ForgeDouble::start(ForgeProduct::GitHub, github::router).await;
+    let (forge, number, merge) = wanted(&double).await;
     let stored = || {
-        let stored = arena.world.lock().find(number).expect("stored").clone();
+        let stored = double.state.lock().find(number).expect("stored").clone();
         (stored.waits_for_merge, stored.is_queued, stored.is_open)
     };
-    arena.world.lock().has_merge_queue = true;
+    double.state.lock().has_merge_queue = true;
     for has_pending_checks in [false, true] {
-        arena.world.lock().has_pending_checks = has_pending_checks;
+        double.state.lock().has_pending_checks = has_pending_checks;
         let error = forge
             .merge(number, &merge)
             .await
@@ -79,22 +79,22 @@ async fn a_merge_queue_is_entered_and_left() {
 
 #[tokio::test]
 async fn a_moved_head_does_not_enter_the_merge_queue() {
-    let arena = Arena::start(ForgeProduct::GitHub, github::router).await;
-    let (forge, number, merge) = wanted(&arena).await;
-    arena.world.lock().has_merge_queue = true;
+    let double = ForgeDouble::start(ForgeProduct::GitHub, github::router).await;
+    let (forge, number, merge) = wanted(&double).await;
+    double.state.lock().has_merge_queue = true;
     let moved = ("b".repeat(39) + "c", BRANCH.to_owned());
-    arena.world.lock().branches.insert(moved.1, moved.0);
+    double.state.lock().branches.insert(moved.1, moved.0);
     let error = forge.schedule_merge(number, &merge).await;
     assert_eq!(error.expect_err("another head").reason(), "HeadMoved");
-    assert!(!arena.world.lock().find(number).expect("stored").is_queued);
+    assert!(!double.state.lock().find(number).expect("stored").is_queued);
 }
 
 /// GitHub would merge it: the check is not a required one.
 #[tokio::test]
 async fn what_failed_without_being_required_is_not_merged_either() {
-    let arena = Arena::start(ForgeProduct::GitHub, github::router).await;
-    let (forge, number, merge) = wanted(&arena).await;
-    arena.world.lock().has_failed_checks = true;
+    let double = ForgeDouble::start(ForgeProduct::GitHub, github::router).await;
+    let (forge, number, merge) = wanted(&double).await;
+    double.state.lock().has_failed_checks = true;
     let error = forge.merge(number, &merge).await.expect_err("it is red");
     assert_eq!(error.reason(), "NotMergeable");
     assert!(error.to_string().contains("checks have passed"), "{error}");
@@ -103,9 +103,9 @@ async fn what_failed_without_being_required_is_not_merged_either() {
 /// The branch protection is not about conditions, so that a person has to act.
 #[tokio::test]
 async fn who_may_not_merge_is_told_so() {
-    let arena = Arena::start(ForgeProduct::Gitea, gitea::router).await;
-    let (forge, number, merge) = wanted(&arena).await;
-    arena.world.lock().is_protected = true;
+    let double = ForgeDouble::start(ForgeProduct::Gitea, gitea::router).await;
+    let (forge, number, merge) = wanted(&double).await;
+    double.state.lock().is_protected = true;
     for _ in 0..2 {
         let error = forge.merge(number, &merge).await.expect_err("not by us");
         assert_eq!(error.reason(), "Forbidden");
@@ -114,27 +114,27 @@ async fn who_may_not_merge_is_told_so() {
             "{error}"
         );
     }
-    arena.world.lock().is_protected = false;
+    double.state.lock().is_protected = false;
     let merged = forge.merge(number, &merge).await;
     assert_eq!(merged.expect("merged"), MergeResult::Merged);
 }
 
 #[tokio::test]
 async fn a_pipeline_that_starts_late_is_waited_for() {
-    let arena = Arena::start(ForgeProduct::GitLab, gitlab::router).await;
-    let (forge, number, merge) = wanted(&arena).await;
+    let double = ForgeDouble::start(ForgeProduct::GitLab, gitlab::router).await;
+    let (forge, number, merge) = wanted(&double).await;
     let error = forge
         .merge(number, &merge)
         .await
         .expect_err("none is there yet");
     assert_eq!(error.reason(), "NotMergeable");
-    arena.world.lock().has_pending_checks = true;
+    double.state.lock().has_pending_checks = true;
     let error = forge.merge(number, &merge).await.expect_err("it runs");
     assert_eq!(error.reason(), "NotMergeable");
     assert!(error.to_string().contains("ci_still_running"), "{error}");
     assert!(
-        arena
-            .world
+        double
+            .state
             .lock()
             .find(number)
             .expect("it is there")
@@ -144,8 +144,8 @@ async fn a_pipeline_that_starts_late_is_waited_for() {
 
 #[tokio::test]
 async fn a_cut_text_ends_with_a_whole_line() {
-    let arena = Arena::start(ForgeProduct::AzureDevOps, azure::router).await;
-    let forge = arena.forge();
+    let double = ForgeDouble::start(ForgeProduct::AzureDevOps, azure::router).await;
+    let forge = double.forge();
     let mut new = new_pull();
     new.body = format!("{}\nSluice-Promotion: 0123456789\n", "a".repeat(380));
     forge.create(&new).await.expect("a pull request");
@@ -158,22 +158,22 @@ async fn a_cut_text_ends_with_a_whole_line() {
 
 #[tokio::test]
 async fn who_is_named_by_id_is_not_looked_for() {
-    let arena = Arena::start(ForgeProduct::BitbucketCloud, bitbucket_cloud::router).await;
-    let forge = arena.forge();
+    let double = ForgeDouble::start(ForgeProduct::BitbucketCloud, bitbucket_cloud::router).await;
+    let forge = double.forge();
     let number = forge.create(&new_pull()).await.expect("one").number;
-    let before = arena.requests();
+    let before = double.requests();
     let dressing = PullRequestMetadata {
         reviewers: vec![bitbucket_cloud::uuid("ann")],
         ..PullRequestMetadata::default()
     };
     forge.add_metadata(number, &dressing).await.expect("asked");
     assert_eq!(
-        arena.requests() - before,
+        double.requests() - before,
         2,
         "read and written, no members listed"
     );
-    let asked = arena
-        .world
+    let asked = double
+        .state
         .lock()
         .find(number)
         .expect("it is there")
@@ -184,14 +184,14 @@ async fn who_is_named_by_id_is_not_looked_for() {
 
 #[tokio::test]
 async fn pull_requests_into_other_repositories_are_not_ours() {
-    let arena = Arena::start(ForgeProduct::BitbucketServer, bitbucket_server::router).await;
-    let forge = arena.forge();
+    let double = ForgeDouble::start(ForgeProduct::BitbucketServer, bitbucket_server::router).await;
+    let forge = double.forge();
     let number = forge.create(&new_pull()).await.expect("one").number;
     let find = || async { forge.find(&branch(BRANCH)).await.expect("found").len() };
     assert_eq!(find().await, 1);
     let other = Some("upstream/config".to_owned());
-    arena
-        .world
+    double
+        .state
         .lock()
         .find(number)
         .expect("it is there")

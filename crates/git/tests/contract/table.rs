@@ -7,7 +7,7 @@ use parking_lot::Mutex;
 
 use testbed::forge_doubles::SharedForgeState;
 
-use crate::double::Arena;
+use crate::double::ForgeDouble;
 use crate::rows::FORGES;
 
 /// The outcomes so far, by case and forge.
@@ -17,17 +17,17 @@ static OUTCOMES: Mutex<BTreeMap<(&str, &str), String>> = Mutex::new(BTreeMap::ne
 pub(crate) struct Cell {
     case: &'static str,
     forge: &'static str,
-    world: SharedForgeState,
+    state: SharedForgeState,
     holds: bool,
 }
 
 impl Cell {
-    pub(crate) fn new(case: &'static str, forge: &'static str, arena: &Arena) -> Self {
-        let world = arena.world.clone();
+    pub(crate) fn new(case: &'static str, forge: &'static str, double: &ForgeDouble) -> Self {
+        let state = double.state.clone();
         Self {
             case,
             forge,
-            world,
+            state,
             holds: false,
         }
     }
@@ -39,7 +39,7 @@ impl Cell {
 
 impl Drop for Cell {
     fn drop(&mut self) {
-        let outcome = match self.world.try_lock().and_then(|world| world.remark) {
+        let outcome = match self.state.try_lock().and_then(|state| state.remark) {
             _ if !self.holds => "FAILED".to_owned(),
             Some(remark) => format!("ok, {remark}"),
             None => "ok".to_owned(),

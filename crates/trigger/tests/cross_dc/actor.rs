@@ -10,7 +10,7 @@ use std::{
 use apiserver::{FaultRates, Server};
 use controller::{
     Context, Metrics, Settings,
-    controllers::{Controller, Failure},
+    controllers::{Controller, ControllerError},
     run::run_controllers,
 };
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
@@ -155,7 +155,7 @@ async fn break_when_told(server: Server) {
 }
 
 /// Acts every few milliseconds while leading.
-async fn act(name: String, port: u16, context: Context) -> Result<(), Failure> {
+async fn act(name: String, port: u16, context: Context) -> Result<(), ControllerError> {
     let mut connection: Option<Conn> = None;
     while !context.stop.is_cancelled() {
         tokio::time::sleep(Duration::from_millis(20)).await;

@@ -10,15 +10,16 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::{CustomResourceExt, Resource};
 use serde_json::json;
 
-use crate::{Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion, WegoPipeline};
+use crate::{Change, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion, WegoPipeline};
 
-/// All definitions, always in this order: Pipeline, Promotion, Change, GitopsCluster,
-/// PipelineTrigger, and the Pipeline of `pipelines.wego.weave.works`.
+/// All definitions, always in this order: Pipeline, Promotion, Change, Freeze,
+/// GitopsCluster, PipelineTrigger, and the Pipeline of `pipelines.wego.weave.works`.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         pipeline(),
         promotion(),
         change(),
+        freeze(),
         gitops_cluster(),
         pipeline_trigger(),
         wego_pipeline(),
@@ -57,6 +58,10 @@ fn promotion() -> CustomResourceDefinition {
 
 fn change() -> CustomResourceDefinition {
     adjusted(Change::crd(), |_| {})
+}
+
+fn freeze() -> CustomResourceDefinition {
+    adjusted(Freeze::crd(), |_| {})
 }
 
 fn gitops_cluster() -> CustomResourceDefinition {

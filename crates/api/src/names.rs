@@ -17,6 +17,10 @@ pub const ENVIRONMENT_LABEL: &str = "pipelines.weave.works/environment";
 pub const SITE_LABEL: &str = "pipelines.weave.works/place";
 /// Annotation on a Pipeline: a request, written with kubectl.
 pub const REQUEST_ANNOTATION: &str = "pipelines.weave.works/request";
+/// Annotation on a Pipeline: an override for the request that it names, written with kubectl.
+pub const OVERRIDE_ANNOTATION: &str = "pipelines.weave.works/override";
+/// Label on a Freeze that `sluice freeze` or the dashboard created.
+pub const STOP_LABEL: &str = "pipelines.weave.works/stop";
 /// Label on a Pipeline that is kept equal to one of another API group: that group.
 pub const ADOPTED_LABEL: &str = "pipelines.weave.works/adopted-from";
 /// Annotation on such a Pipeline: the suspension and requests of both when they were last equal, to
@@ -106,6 +110,14 @@ pub fn promotion_name(
     let pipeline = slug(pipeline, PIPELINE_PART, "pipeline");
     let environment = slug(&site.environment, ENVIRONMENT_PART, "environment");
     format!("{pipeline}-{environment}-{hash}")
+}
+
+/// The name of the Freeze that stops a pipeline, or all of a namespace, in these environments.
+pub fn stop_name(pipeline: Option<&str>, environments: &[String]) -> String {
+    let all = [pipeline.unwrap_or("all")].into_iter();
+    let parts: Vec<_> = all.chain(environments.iter().map(String::as_str)).collect();
+    let readable = slug(&parts.join("-"), PIPELINE_PART + ENVIRONMENT_PART, "stop");
+    format!("stop-{readable}-{}", short_hash(&parts))
 }
 
 /// The name of the Change that proposes this file: the same file and content are the same Change.

@@ -15,16 +15,17 @@ pub use promotion::{
     Commit, Forge, MergeMethod, Notification, Oci, OciProvider, PromotionSettings, PullRequest,
     Scope, Strategy, Webhook, When,
 };
-pub use request::{HandledRequest, Request, RequestKind};
+pub use request::{HandledRequest, Override, Request, RequestKind, StoredOverride};
 pub use rfc_spelling::{RFC_SECRET, RfcPullRequest, RfcWebhook};
 pub use spec::{
     AppReference, Changelog, ClusterReference, Environment, Pipeline, PipelineSpec, Source,
     SourceKind, Target, Track,
 };
 pub use status::{
-    AppStatus, CanaryState, ClusterAppReference, EnvironmentStatus, Evidence, FailedRelease,
-    GateStatus, HoldStatus, Origin, PipelineStatus, PreflightProblem, PromotionSummary, Proposal,
-    RanRevision, Report, ReportedRevision, TargetProblem, TargetStatus, WaitingApproval,
+    AppStatus, CanaryState, ClusterAppReference, CoveringFreeze, EnvironmentStatus, Evidence,
+    FailedRelease, GateStatus, HoldStatus, Origin, PipelineStatus, PreflightProblem,
+    PromotionSummary, Proposal, RanRevision, Report, ReportedRevision, TargetProblem, TargetStatus,
+    WaitingApproval,
 };
 
 /// Condition type: something keeps the next environment from being promoted.

@@ -62,6 +62,7 @@ fn the_order_never_changes() {
             "Pipeline",
             "Promotion",
             "Change",
+            "Freeze",
             "GitopsCluster",
             "PipelineTrigger",
             "Pipeline"

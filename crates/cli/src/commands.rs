@@ -17,6 +17,7 @@ mod events;
 mod explain;
 mod forecast;
 mod format;
+mod freeze;
 mod get;
 mod history;
 mod hooks;
@@ -53,7 +54,7 @@ pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage e
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
-    /// List pipelines, promotions, changes, triggers or clusters, also as they change
+    /// List pipelines, promotions, changes, freezes, triggers or clusters, also as they change
     Get(get::Arguments),
     /// Show what each environment runs and why a promotion waits: a diagram of a pipeline, or all pipelines
     #[command(after_help = EXIT_CODES)]
@@ -94,6 +95,10 @@ pub(crate) enum ClientCommand {
     /// Ask the controller to reconcile a pipeline now, and wait until it has
     #[command(after_help = EXIT_CODES)]
     Reconcile(reconcile::Arguments),
+    /// Stop promotions: nothing is pushed, opened, merged or sent, except rollbacks
+    Freeze(freeze::FreezeArguments),
+    /// End what `sluice freeze` stopped
+    Thaw(freeze::Scope),
     /// Print the changes of pipelines as they happen, until interrupted
     Watch(watch::Arguments),
     /// Forward a local port to the dashboard, and open it in a browser
@@ -155,6 +160,8 @@ pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::
         ClientCommand::Rollback(arguments) => promote::rollback(&arguments, out).await,
         ClientCommand::Suspend(arguments) => suspend::run(&arguments, true, out).await,
         ClientCommand::Resume(arguments) => suspend::run(&arguments, false, out).await,
+        ClientCommand::Freeze(arguments) => freeze::freeze(&arguments, out).await,
+        ClientCommand::Thaw(scope) => freeze::thaw(&scope, out).await,
         ClientCommand::Watch(arguments) => watch::run(&arguments, out).await,
         ClientCommand::Lint(arguments) => lint::run(&arguments, out).await,
         ClientCommand::Plan(arguments) => plan::run(&arguments, out).await,

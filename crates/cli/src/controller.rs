@@ -46,7 +46,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let shutdown = signals::shutdown().context("cannot listen for signals")?;
     tracing::info!(version = env!("CARGO_PKG_VERSION"), "starting");
     let stop = shutdown.child_token();
-    let caches = Caches::watched(&client, settings.namespace.clone());
+    let caches = Caches::watched(&client, &settings);
     let server_caches = controllers::server_caches(&caches.0, &client, &settings, &stop);
     let serving = server::start_with_caches(
         client.clone(),

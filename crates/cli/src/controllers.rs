@@ -17,6 +17,7 @@ pub(crate) fn server_caches(
         pipelines: caches.pipelines.clone(),
         promotions: caches.promotions.clone(),
         changes: caches.changes.clone(),
+        freezes: caches.freezes.clone(),
         clusters: caches.clusters.clone(),
         triggers: server::caches::watched_triggers(client, settings.namespace.as_deref(), stop),
     }

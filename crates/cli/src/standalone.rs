@@ -148,7 +148,7 @@ impl Standalone {
             ..server::Settings::default()
         };
         let stop = shutdown.child_token();
-        let caches = controller::Caches::watched(&client, settings.namespace.clone());
+        let caches = controller::Caches::watched(&client, &settings);
         let server_caches = controllers::server_caches(&caches.0, &client, &settings, &stop);
         let serving =
             server::start_with_caches(client, server_caches, server_settings, calls, stop.clone())

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use api::{Change, GitopsCluster, Pipeline, Promotion, change::ChangePhase};
+use api::{Change, Freeze, GitopsCluster, Pipeline, Promotion, change::ChangePhase};
 use kube::{
     Api, Client, Resource,
     core::{DeserializeGuard, NamespaceResourceScope},
@@ -11,6 +11,8 @@ use kube::{
 };
 use runtime::{CacheConfig, LabelFilter, ObjectCache, ObjectKey, cache::CachedKind};
 use tokio_util::task::AbortOnDropHandle;
+
+use crate::Settings;
 
 /// One cache per kind. Cloning shares them.
 #[derive(Clone)]
@@ -21,6 +23,8 @@ pub struct Caches {
     pub promotions: Arc<ObjectCache<Promotion>>,
     /// All Changes. Those that have ended are kept without the content of their file.
     pub changes: Arc<ObjectCache<Change>>,
+    /// All Freezes.
+    pub freezes: Arc<ObjectCache<Freeze>>,
     /// All GitopsClusters, of all namespaces.
     pub clusters: Arc<ObjectCache<GitopsCluster>>,
 }
@@ -43,6 +47,10 @@ impl Caches {
                 keep_parsed: true,
                 ..CacheConfig::default()
             }),
+            freezes: ObjectCache::new(CacheConfig {
+                keep_parsed: true,
+                ..CacheConfig::default()
+            }),
             clusters: ObjectCache::new(CacheConfig {
                 // Their managed fields tell who else writes their status.
                 trim: |_| {},
@@ -53,21 +61,27 @@ impl Caches {
     }
 
     /// Caches that are fed in the background until the handle is dropped.
-    pub fn watched(hub: &Client, namespace: Option<String>) -> (Self, AbortOnDropHandle<()>) {
+    pub fn watched(hub: &Client, settings: &Settings) -> (Self, AbortOnDropHandle<()>) {
         let caches = Self::new();
-        let watching = caches.clone().watch(hub.clone(), namespace);
+        let watching = caches.clone().watch(hub.clone(), settings);
         (caches, AbortOnDropHandle::new(runtime::spawn(watching)))
     }
 
-    /// Feeds all caches until dropped; those of namespaced kinds from one namespace, if given.
-    pub async fn watch(self, hub: Client, namespace: Option<String>) {
-        let namespace = namespace.as_deref();
-        futures::join!(
-            feed(&self.pipelines, &hub, namespace),
-            feed(&self.promotions, &hub, namespace),
-            feed(&self.changes, &hub, namespace),
-            feed(&self.clusters, &hub, None),
-        );
+    /// Feeds all caches until dropped; those of namespaced kinds from one namespace, if the settings
+    /// name one.
+    pub fn watch(self, hub: Client, settings: &Settings) -> impl Future<Output = ()> + use<> {
+        let namespace = settings.namespace.clone();
+        let of_freezes = settings.freeze_watch_namespace();
+        async move {
+            let namespace = namespace.as_deref();
+            futures::join!(
+                feed(&self.pipelines, &hub, namespace),
+                feed(&self.promotions, &hub, namespace),
+                feed(&self.changes, &hub, namespace),
+                feed(&self.freezes, &hub, of_freezes.as_deref()),
+                feed(&self.clusters, &hub, None),
+            );
+        }
     }
 }
 

@@ -1,10 +1,11 @@
-//! The annotations by which namespaces of the hub allow pipelines of others to have targets in them.
+//! The namespaces of the hub: their labels, which Freezes select, and the annotations by which they allow
+//! pipelines of others to have targets in them.
 //!
 //! Kept current by a watch of their metadata. Where that is forbidden, as it may be for a controller of one
-//! namespace, no annotation has an effect, and that is logged.
+//! namespace, no annotation has an effect, no labels are known, and that is logged.
 
 use std::{
-    collections::HashMap,
+    collections::{BTreeMap, HashMap},
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
@@ -26,10 +27,17 @@ use parking_lot::RwLock;
 
 use crate::PipelineReconciler;
 
-/// The annotations of the namespaces that have one.
+/// What is read of one namespace.
+#[derive(Clone, Debug, PartialEq)]
+struct NamespaceInfo {
+    allowed: Option<String>,
+    labels: BTreeMap<String, String>,
+}
+
+/// What is read of the namespaces, by name.
 #[derive(Default)]
 pub(crate) struct Namespaces {
-    allowed: RwLock<HashMap<String, String>>,
+    known: RwLock<HashMap<String, NamespaceInfo>>,
     are_listed: AtomicBool,
 }
 
@@ -41,21 +49,26 @@ impl Namespaces {
 
     /// The namespaces whose pipelines may have targets in this one; nothing where it does not say.
     pub(crate) fn allowed(&self, namespace: &str) -> Option<String> {
-        self.allowed.read().get(namespace).cloned()
+        self.known.read().get(namespace)?.allowed.clone()
     }
 
-    /// Stores the annotation of a namespace; returns whether it changed.
-    fn keep(&self, namespace: &str, says: Option<String>) -> bool {
-        let mut allowed = self.allowed.write();
-        let before = match says.clone() {
-            Some(says) => allowed.insert(namespace.to_owned(), says),
-            None => allowed.remove(namespace),
+    /// The labels of a namespace; none where they are not known.
+    pub(crate) fn labels(&self, namespace: &str) -> Option<BTreeMap<String, String>> {
+        Some(self.known.read().get(namespace)?.labels.clone())
+    }
+
+    /// Stores what was read of a namespace; returns whether it changed.
+    fn keep(&self, namespace: &str, info: Option<NamespaceInfo>) -> bool {
+        let mut known = self.known.write();
+        let before = match info.clone() {
+            Some(info) => known.insert(namespace.to_owned(), info),
+            None => known.remove(namespace),
         };
-        before != says
+        before != info
     }
 }
 
-/// Watches the namespaces of the hub; all pipelines are reconciled when an annotation changes.
+/// Watches the namespaces of the hub; all pipelines are reconciled when the annotation or a label changes.
 pub(crate) async fn watch(reconciler: Arc<PipelineReconciler>) {
     let api: Api<PartialObjectMeta<Namespace>> = Api::all(reconciler.hub.clone());
     let events = watcher::watcher(api, watcher::Config::default()).default_backoff();
@@ -81,11 +94,15 @@ pub(crate) async fn watch(reconciler: Arc<PipelineReconciler>) {
 fn take(
     reconciler: &Arc<PipelineReconciler>,
     event: Event<PartialObjectMeta<Namespace>>,
-    seen: &mut HashMap<String, String>,
+    seen: &mut HashMap<String, NamespaceInfo>,
 ) {
     let says = |namespace: &PartialObjectMeta<Namespace>| {
         let annotation = namespace.annotations().get(ALLOWED_NAMESPACES_ANNOTATION);
-        (namespace.name_any(), annotation.cloned())
+        let info = NamespaceInfo {
+            allowed: annotation.cloned(),
+            labels: namespace.labels().clone(),
+        };
+        (namespace.name_any(), info)
     };
     let is_news = match event {
         Event::Init => {
@@ -94,20 +111,20 @@ fn take(
         }
         Event::InitApply(namespace) => {
             let (name, said) = says(&namespace);
-            seen.extend(said.map(|said| (name, said)));
+            seen.insert(name, said);
             false
         }
         Event::InitDone => {
-            let mut allowed = reconciler.namespaces.allowed.write();
-            let is_news = *allowed != *seen;
-            *allowed = std::mem::take(seen);
-            drop(allowed);
+            let mut known = reconciler.namespaces.known.write();
+            let is_news = *known != *seen;
+            *known = std::mem::take(seen);
+            drop(known);
             set_listed(reconciler);
             is_news
         }
         Event::Apply(namespace) => {
             let (name, said) = says(&namespace);
-            reconciler.namespaces.keep(&name, said)
+            reconciler.namespaces.keep(&name, Some(said))
         }
         Event::Delete(namespace) => reconciler.namespaces.keep(&namespace.name_any(), None),
     };

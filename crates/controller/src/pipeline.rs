@@ -6,6 +6,7 @@
 
 mod act;
 mod counts;
+mod freezes;
 mod observe;
 mod reconciler;
 mod report;
@@ -46,6 +47,7 @@ pub async fn run(reconciler: Arc<PipelineReconciler>) {
     tasks.spawn(counts::report(reconciler.clone()));
     tasks.spawn(namespaces::watch(reconciler.clone()));
     tasks.spawn(enqueue_all_with_clusters(reconciler.clone()));
+    tasks.spawn(freezes::enqueue_all_when_listed(reconciler.clone()));
     tasks.spawn(conditions::reset_unused(reconciler.clone()));
     tasks.spawn(reconcile_all(reconciler));
     tasks.join_all().await;
@@ -61,7 +63,9 @@ async fn enqueue_all_with_clusters(reconciler: Arc<PipelineReconciler>) {
 async fn reconcile_all(reconciler: Arc<PipelineReconciler>) {
     reconciler.caches.pipelines.synced().await;
     reconciler.caches.promotions.synced().await;
+    freezes::first_listed(&reconciler).await;
     let _subscriptions = reconciler.subscribe();
+    let _freezes = freezes::subscribe(&reconciler);
     reconciler.enqueue_all();
     let workers = reconciler.workers.clone();
     let reconcile = move |key: ObjectKey| {
@@ -79,7 +83,7 @@ async fn reconcile_pipeline(
     let Some(pipeline) = reconciler.pipelines.get(key) else {
         return RequeueAction::AwaitChange;
     };
-    if pipeline.metadata.deletion_timestamp.is_some() {
+    if pipeline.metadata.deletion_timestamp.is_some() || freezes::are_early(reconciler) {
         return RequeueAction::AwaitChange;
     }
     let mut required = observe::required_apps(reconciler, &pipeline);
@@ -91,7 +95,8 @@ async fn reconcile_pipeline(
         observe::Observation::TooEarly(wait) => return RequeueAction::After(wait),
     };
     observed.source = source::observe(reconciler, &pipeline);
-    let model = planner::fold(&pipeline, &observed, reconciler.clock.now());
+    let mut model = planner::fold(&pipeline, &observed, reconciler.clock.now());
+    model.freezes = freezes::covering(reconciler, &pipeline, &model);
     promote(reconciler, &pipeline, model).await
 }
 

@@ -69,10 +69,9 @@ impl ReconcilerBase {
 
     /// Feeds the caches if nothing else does, until dropped.
     pub(crate) fn feed_caches(&self) -> impl Future<Output = ()> + Send + 'static {
-        let watch = self.feeds_caches.then(|| {
-            let namespace = self.settings.namespace.clone();
-            self.caches.clone().watch(self.hub.clone(), namespace)
-        });
+        let watch = self
+            .feeds_caches
+            .then(|| self.caches.clone().watch(self.hub.clone(), &self.settings));
         async move {
             if let Some(watch) = watch {
                 watch.await;

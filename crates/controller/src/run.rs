@@ -88,7 +88,7 @@ pub async fn run_controllers(
     shutdown: CancellationToken,
     controllers: Vec<Controller>,
 ) -> Result<(), Error> {
-    let (caches, cache_watch) = Caches::watched(&client, settings.namespace.clone());
+    let (caches, cache_watch) = Caches::watched(&client, &settings);
     let process = ProcessParts {
         client,
         settings,

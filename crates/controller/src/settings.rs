@@ -32,6 +32,8 @@ pub const GRACE: Duration = Duration::from_secs(5);
 pub struct Settings {
     /// Only objects in this namespace; all namespaces without it.
     pub namespace: Option<String>,
+    /// The namespace whose Freezes cover all namespaces; none does without it.
+    pub freeze_namespace: Option<String>,
     /// Only pipelines and triggers with these labels; all without it.
     pub label_selector: Option<String>,
     /// How many objects of one kind are worked on at the same time.
@@ -89,6 +91,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             namespace: None,
+            freeze_namespace: None,
             label_selector: None,
             concurrent: CONCURRENT,
             detect: Detect::Watch,
@@ -119,6 +122,12 @@ impl Default for Settings {
 }
 
 impl Settings {
+    /// The namespace in which Freezes are watched; all without it.
+    pub(crate) fn freeze_watch_namespace(&self) -> Option<String> {
+        let is_own = self.freeze_namespace.is_none() || self.freeze_namespace == self.namespace;
+        self.namespace.clone().filter(|_| is_own)
+    }
+
     /// Where Flux's notification-controller takes events, and which of them.
     pub(crate) fn flux(&self) -> Option<FluxReceiver<'_>> {
         Some(FluxReceiver {

@@ -11,6 +11,7 @@ mod commit;
 mod dependencies;
 mod failure;
 mod forge_repository;
+mod freeze_guard;
 mod manifest_edit;
 mod notification;
 mod oci;
@@ -47,6 +48,7 @@ use changelog::Changelogs;
 use commit::Commits;
 use failure::needs_edit;
 use forge_repository::ForgeRepositories;
+use freeze_guard::FreezeGuard;
 use notification::Notifications;
 use oci::OciTags;
 pub use preview::preview_proposal;
@@ -150,6 +152,7 @@ pub(crate) struct Strategies {
     oci_tags: OciTags,
     change_files: ChangeFiles,
     changelogs: Changelogs,
+    freezes: FreezeGuard,
     /// Removed when the process ends.
     _folder: Option<TempDir>,
 }
@@ -214,10 +217,12 @@ impl Strategies {
         let proposals = Proposals::new(repositories.clone(), forges, guard.clone(), settings);
         let flux = settings.events_address.as_deref();
         let sender = ReliableSender::new(hub.clone(), EVENT_SOURCE, flux).map_err(Error::Events)?;
+        let freezes = FreezeGuard::new(hub.clone(), settings);
         Ok(Self {
             secrets: SecretReader::new(hub),
+            freezes: freezes.clone(),
             change_files: ChangeFiles::new(proposals.clone(), settings),
-            pull_requests: PullRequests::new(proposals, guard.clone(), settings),
+            pull_requests: PullRequests::new(proposals, guard.clone(), freezes, settings),
             commits: Commits::new(repositories.clone(), guard.clone()),
             notifications: Notifications::new(sender, guard.clone()),
             webhooks: Webhooks::new(settings, guard.clone()),
@@ -254,6 +259,7 @@ impl Strategies {
         let commits = commits.as_ref();
         let task = PromotionTask { commits, ..task };
         let done = async {
+            self.freezes.permit(task).await?;
             let change = fixed_change(task)?;
             let approved = task.approved_change;
             let is_other =
@@ -338,6 +344,7 @@ impl Strategies {
                 return Ok(Outcome::AskedForMerge { because: None });
             };
             let secret = self.secrets.read_for(task, &to.secret_ref).await?;
+            self.freezes.permit(task).await?;
             self.pull_requests.merge(task, to, &secret, route).await
         };
         // Whatever failed, the pull request is still followed, and the forge is asked again.

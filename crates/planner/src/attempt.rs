@@ -19,7 +19,7 @@ use api::promotion::PromotionStatus;
 use crate::time::Timestamp;
 
 pub use change::{must_read_change, with_change};
-pub use context::{AttemptInput, ObservedPullRequest};
+pub use context::{AttemptInput, ObservedPullRequest, freeze_hold};
 pub use lifecycle::attempt;
 pub use lookup::{PullRequestLookup, observed_after_failed_lookup, pull_request_lookup};
 pub use outcome::{Failure, Outcome, Remedy, conclude, status_after_failed_lookup};

@@ -31,6 +31,7 @@ pub fn pipeline_events(
     for (name, environment) in &after.environments {
         let known = before.and_then(|before| before.environments.get(name));
         events.extend(not_signed(name, known, environment));
+        events.extend(overridden(name, known, environment));
         for target in &environment.targets {
             let target_name = target_name(target);
             let known = known.and_then(|known| {
@@ -58,6 +59,29 @@ fn not_signed(
         is_warning: true,
         reason: hold.reason.clone(),
         message: format!("{environment}: {}", hold.message),
+        environment: Some(environment.to_owned()),
+        revision: None,
+    })
+}
+
+/// A person has overridden a gate.
+fn overridden(
+    environment: &str,
+    known: Option<&EnvironmentStatus>,
+    now: &EnvironmentStatus,
+) -> Option<PipelineEvent> {
+    let newest = now.overrides.first()?;
+    let is_known = known.is_some_and(|known| known.overrides.first() == Some(newest));
+    let by = newest.by.as_deref().unwrap_or("somebody");
+    (!is_known).then(|| PipelineEvent {
+        is_warning: true,
+        reason: "GateOverridden".to_owned(),
+        message: format!(
+            "{environment}: {by} overrides {} for {}: {}",
+            newest.passes.join(", "),
+            newest.promotion,
+            newest.reason
+        ),
         environment: Some(environment.to_owned()),
         revision: None,
     })

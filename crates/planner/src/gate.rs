@@ -11,6 +11,7 @@
 
 mod answers;
 pub(crate) mod approvals;
+pub(crate) mod freeze;
 pub(crate) mod order;
 pub(crate) mod readiness;
 pub(crate) mod soak;
@@ -77,6 +78,7 @@ pub(crate) const GATES: &[Gate] = &[
     readiness::GATE,
     soak::GATE,
     order::GATE,
+    freeze::GATE,
     approvals::GATE,
 ];
 
@@ -263,6 +265,7 @@ mod tests {
             "turn",
             "readiness",
             "order",
+            "freeze",
             "approvals",
         ];
         assert_eq!(again, all);

@@ -89,6 +89,10 @@ hold_reasons! {
     ApprovedUnderWay of turn,
     /// An earlier promotion into the site has not ended.
     WaitingForPredecessor of turn,
+    /// A Freeze that covers the environment is closed.
+    Frozen of freeze,
+    /// A Freeze that covers the environment cannot be understood, and counts as closed.
+    InvalidFreeze of freeze,
     /// A person must approve.
     AwaitingApproval of approvals,
     /// The pipeline or the environment is suspended.

@@ -35,11 +35,13 @@ mod evidence;
 mod explain;
 mod fold;
 mod forecast;
+mod freeze;
 mod gate;
 mod hold;
 pub mod hook;
 mod lint;
 mod observation;
+mod overrides;
 mod overview;
 mod plan;
 mod promotion_diff;
@@ -60,9 +62,10 @@ pub use attempt::{
     AttemptInput, AttemptPlan, BRANCH_CHANGED_BY_OTHERS, CHANGE_DIFFERS, DEPLOY_FAILED,
     ExternalAction, Failure, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED, NOT_MERGEABLE,
     NOTHING_REPORTS, ObservedPullRequest, Outcome, PromotionProblem, PullRequestLookup, Remedy,
-    STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS, attempt, conclude, is_resolved_by_repository_edit,
-    must_read_change, observed_after_failed_lookup, promotion_problem, pull_request_lookup,
-    replaceable_digests, status_after_failed_lookup, with_change,
+    STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS, attempt, conclude, freeze_hold,
+    is_resolved_by_repository_edit, must_read_change, observed_after_failed_lookup,
+    promotion_problem, pull_request_lookup, replaceable_digests, status_after_failed_lookup,
+    with_change,
 };
 pub use deployments::{
     DAYS, DeliveryFigures, Deployment, DeploymentKind, delivery_figures, deployments,
@@ -72,6 +75,7 @@ pub use evidence::is_reported;
 pub use explain::{explain, explain_environment, promotion_lines};
 pub use fold::{fold, needs_images};
 pub use forecast::{EnvironmentForecast, MissingCondition, TimedWait, forecast};
+pub use freeze::{FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze};
 pub use gate::{
     GateAnswer, GateVerdict,
     approvals::{ApprovalState, NotCounted, approval_state},
@@ -83,6 +87,7 @@ pub use observation::{
     ObservedApp, ObservedCanaries, ObservedEnvironment, ObservedPipeline, ObservedSource,
     ObservedTarget, TargetState,
 };
+pub use overrides::{override_of, refuse_override};
 pub use overview::{running_revisions, runs_text, shortened, state_text, summarised};
 pub use plan::{
     EnvironmentPlan, Plan, Step, apply, cancellation, plan, successor, superseded_by, surplus,
@@ -94,8 +99,8 @@ pub use requests::{
     ConflictingRequest, approvable, previous_revision, rejectable, request_annotation,
 };
 pub use rights::{
-    WritingUser, approving_group, refuse_change, refuse_pipeline, refuse_pipeline_deletion,
-    refuse_promotion,
+    WritingUser, approving_group, refuse_change, refuse_freeze, refuse_pipeline,
+    refuse_pipeline_deletion, refuse_promotion,
 };
 pub use site::{
     RELEASE_REPORT, cluster_key, environment_report_key, marker, site_of, sites, target_name,

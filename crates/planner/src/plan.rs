@@ -23,11 +23,12 @@ use std::collections::BTreeMap;
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{HandledRequest, PipelineStatus, PromotionSummary, RanRevision},
+    pipeline::{HandledRequest, PipelineStatus, PromotionSummary, RanRevision, StoredOverride},
 };
 
 use crate::{
     conditions::{self, ConditionValue},
+    freeze,
     gate::{GateAnswer, GateVerdict, valid},
     hold::{Hold, HoldReason},
     time::Timestamp,
@@ -105,6 +106,8 @@ pub struct EnvironmentPlan {
     pub rejected: Vec<String>,
     /// The last request that was taken up.
     pub last_request: Option<HandledRequest>,
+    /// The overrides that are remembered.
+    pub overrides: Vec<StoredOverride>,
 }
 
 const SUPERSEDED: &str = "Superseded by ";
@@ -154,10 +157,12 @@ pub fn plan(
         plan.environments
             .insert(environment.name.clone(), decision.says);
     }
-    plan.requeue_at = [plan.requeue_at, canaries_count_at(model, now)]
-        .into_iter()
-        .flatten()
-        .min();
+    let at_times = [
+        plan.requeue_at,
+        canaries_count_at(model, now),
+        freeze::next_change(&model.freezes, now),
+    ];
+    plan.requeue_at = at_times.into_iter().flatten().min();
     if pipeline.metadata.deletion_timestamp.is_some() {
         plan.steps.clear();
     }

@@ -61,7 +61,12 @@ pub fn request_annotation(
             _ => drop(all.insert(name, waiting)),
         }
     }
-    all.insert(environment.to_owned(), request.clone());
+    // The override is in an annotation of its own.
+    let written = Request {
+        override_gates: None,
+        ..request.clone()
+    };
+    all.insert(environment.to_owned(), written);
     Ok(serde_json::to_value(all).unwrap_or(Value::Null).to_string())
 }
 

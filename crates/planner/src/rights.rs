@@ -8,7 +8,7 @@ mod weakening;
 
 use api::{
     Change, Pipeline, Promotion,
-    names::{ADOPTED_ANNOTATION, REQUEST_ANNOTATION},
+    names::{ADOPTED_ANNOTATION, OVERRIDE_ANNOTATION, REQUEST_ANNOTATION},
 };
 use serde_json::Value;
 
@@ -75,6 +75,10 @@ pub fn refuse_pipeline(
             "the annotation {ADOPTED_ANNOTATION} is written by Sluice"
         ));
     }
+    let overrides = |pipeline| annotation(pipeline, OVERRIDE_ANNOTATION);
+    if old.and_then(overrides) != overrides(new) && !(writer.may)("override", None) {
+        return Some(lacks("override gates of", "override"));
+    }
     let request = |pipeline| annotation(pipeline, REQUEST_ANNOTATION);
     let request = request(new).filter(|text| old.and_then(request) != Some(*text))?;
     if !(writer.may)("promote", None) {
@@ -100,6 +104,16 @@ fn refuse_weakening(pipeline: &str, weakened: &[&str], writer: &WritingUser<'_>)
              the verb approve on pipelines is needed",
             writer.name,
             weakened.join(", ")
+        )
+    })
+}
+
+/// Why a Freeze may not be created, edited or deleted; `None` if it may.
+pub fn refuse_freeze(name: &str, writer: &WritingUser<'_>) -> Option<String> {
+    (!(writer.may)("freeze", None)).then(|| {
+        format!(
+            "{} may not write the Freeze {name}: the verb freeze on pipelines is needed",
+            writer.name
         )
     })
 }

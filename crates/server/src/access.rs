@@ -142,6 +142,7 @@ pub(crate) struct Caller {
 pub(crate) type ResourceType = (&'static str, &'static str);
 pub(crate) const PIPELINES: ResourceType = ("pipelines.weave.works", "pipelines");
 pub(crate) const CHANGES: ResourceType = ("pipelines.weave.works", "changes");
+pub(crate) const FREEZES: ResourceType = ("pipelines.weave.works", "freezes");
 pub(crate) const TRIGGERS: ResourceType = ("pipeline.jquad.rocks", "pipelinetriggers");
 pub(crate) const CLUSTERS: ResourceType = ("gitops.weave.works", "gitopsclusters");
 
@@ -163,6 +164,14 @@ impl<'a> AccessRequest<'a> {
             namespace: Some(&pipeline.namespace),
             name: Some(&pipeline.name),
             environment: None,
+        }
+    }
+
+    /// To stop promotions in a namespace, and to let them go on.
+    pub(crate) fn freeze(namespace: &'a str) -> Self {
+        Self {
+            verb: "freeze",
+            ..Self::list(PIPELINES, Some(namespace))
         }
     }
 

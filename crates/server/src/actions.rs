@@ -7,19 +7,21 @@
 
 mod approve;
 mod decide;
+mod freeze;
 mod propose;
 
 use std::sync::Arc;
 
 use api::{
     Pipeline,
-    pipeline::{EnvironmentStatus, Request, RequestKind},
+    pipeline::{EnvironmentStatus, Override, Request, RequestKind},
     revision::is_usable,
 };
 use kube::{
     Api,
     api::{Patch, PatchParams},
 };
+use planner::refuse_override;
 use runtime::ObjectKey;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
@@ -33,6 +35,7 @@ use crate::{
     view,
 };
 
+pub(crate) use freeze::{FreezeBody, freeze, thaw};
 pub(crate) use propose::{ProposedFile, propose, stored_change};
 
 const MAX_NOTE_LENGTH: usize = 1024;
@@ -87,6 +90,9 @@ pub(crate) struct ActionBody {
     /// Request the revision even though no target, source or report has it.
     #[serde(default)]
     pub(crate) unseen: bool,
+    /// Gates that the promotion passes although they are closed; needs the verb `override`.
+    #[serde(default, rename = "override")]
+    pub(crate) override_gates: Option<Override>,
 }
 
 impl ActionBody {
@@ -96,7 +102,10 @@ impl ActionBody {
             let detail = format!("a note has at most {MAX_NOTE_LENGTH} characters");
             return Err(Problem::unprocessable(detail));
         }
-        Ok(())
+        match self.override_gates.as_ref().and_then(refuse_override) {
+            Some(detail) => Err(Problem::unprocessable(detail)),
+            None => Ok(()),
+        }
     }
 
     fn revision(&self) -> Result<&str, Problem> {
@@ -238,6 +247,10 @@ impl EnvironmentAction<'_> {
             RequestKind::Promote | RequestKind::Rollback => body.revision()?,
         };
         let by = recorded_name(self.caller)?;
+        if body.override_gates.is_some() {
+            let access = AccessRequest::new("override", self.key).environment(self.environment);
+            self.caller.authorize(access).await?;
+        }
         let request = Request {
             id: random::id(),
             revision: revision.to_owned(),
@@ -246,6 +259,7 @@ impl EnvironmentAction<'_> {
             at: Some(self.app_state.now_in_seconds()),
             note: body.note.clone(),
             unseen: body.unseen,
+            override_gates: body.override_gates.clone(),
         };
         let recorded = self.app_state.record(self.key, |pipeline| {
             let status = pipeline.status.as_ref();

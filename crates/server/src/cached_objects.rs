@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use api::{Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
+use api::{Change, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
 use kube::Client;
 use parking_lot::Mutex;
 use runtime::{
@@ -39,7 +39,7 @@ pub(crate) struct CachedObjects {
     awaiting_approval: CacheIndex<Arc<Promotion>>,
     /// Created when it is first asked for: without a dashboard nobody does.
     target_counts: OnceLock<CacheIndex<TargetCounts>>,
-    _subscriptions: [Subscription; 5],
+    _subscriptions: [Subscription; 6],
 }
 
 impl CachedObjects {
@@ -54,6 +54,7 @@ impl CachedObjects {
                 notify(&caches.pipelines, &notifier, |_, key| key.clone()),
                 notify(&caches.promotions, &notifier, |it, _| pipeline_of(it)),
                 notify(&caches.changes, &notifier, |_, key| key.clone()),
+                notify(&caches.freezes, &notifier, |_, key| key.clone()),
                 notify(&caches.clusters, &notifier, |_, key| key.clone()),
                 // A trigger may feed any pipeline of its namespace.
                 notify(&caches.triggers, &notifier, |_, key| {
@@ -195,6 +196,21 @@ impl CachedObjects {
     /// Stores what this process wrote, before the watch delivers it.
     pub(crate) fn wrote_change(&self, change: Change) {
         self.caches.changes.wrote(WRITER, change);
+    }
+
+    /// Stores what this process wrote, before the watch delivers it.
+    pub(crate) fn wrote_freeze(&self, freeze: Freeze) {
+        self.caches.freezes.wrote(WRITER, freeze);
+    }
+
+    /// Drops what this process deleted, before the watch delivers that.
+    pub(crate) fn deleted_freeze(&self, key: &ObjectKey) {
+        let uid = self
+            .caches
+            .freezes
+            .get(key)
+            .and_then(|it| it.metadata.uid.clone());
+        self.caches.freezes.deleted(WRITER, key, uid.as_deref());
     }
 
     /// Is changed whenever an object changes.

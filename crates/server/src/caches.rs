@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
+use api::{Change, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
 use kube::{
     Api, Client, Resource,
     core::{DeserializeGuard, NamespaceResourceScope},
@@ -20,6 +20,8 @@ pub struct Caches {
     pub promotions: Arc<ObjectCache<Promotion>>,
     /// All Changes. The content of their files is not needed.
     pub changes: Arc<ObjectCache<Change>>,
+    /// All Freezes.
+    pub freezes: Arc<ObjectCache<Freeze>>,
     /// All GitopsClusters.
     pub clusters: Arc<ObjectCache<GitopsCluster>>,
     /// All PipelineTriggers.
@@ -42,12 +44,14 @@ impl Caches {
                 },
                 ..CacheConfig::default()
             }),
+            freezes: ObjectCache::new(CacheConfig::default()),
             clusters: ObjectCache::new(CacheConfig::default()),
             triggers: watched_triggers(client, namespace, stop),
         };
         feed(&caches.pipelines, client, namespace, stop);
         feed(&caches.promotions, client, namespace, stop);
         feed(&caches.changes, client, namespace, stop);
+        feed(&caches.freezes, client, namespace, stop);
         feed(&caches.clusters, client, namespace, stop);
         caches
     }

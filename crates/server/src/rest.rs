@@ -2,7 +2,7 @@
 //!
 //! Tokens are authenticated with a TokenReview. Each request is authorized with a
 //! SubjectAccessReview for `pipelines`, or `pipelines/<environment>`, and one of the verbs `get`,
-//! `list`, `promote`, `approve` and `suspend`; for files to propose in git, for `changes` and `get`,
+//! `list`, `promote`, `approve`, `suspend` and `freeze`; for files to propose in git, for `changes` and `get`,
 //! `list` or `create`.
 
 mod actions;
@@ -10,6 +10,7 @@ mod body;
 mod changes;
 mod diff;
 mod etag;
+mod freezes;
 mod gates;
 mod openapi;
 mod path;
@@ -23,7 +24,7 @@ use axum::{
     Router,
     extract::DefaultBodyLimit,
     middleware,
-    routing::{get, post},
+    routing::{delete, get, post},
 };
 
 use crate::AppState;
@@ -46,6 +47,14 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
                 .layer(DefaultBodyLimit::max(changes::MAX_BODY)),
         )
         .route("/api/v1/changes/{namespace}/{name}", get(changes::one))
+        .route(
+            "/api/v1/freezes/{namespace}",
+            get(freezes::all).post(freezes::create),
+        )
+        .route(
+            "/api/v1/freezes/{namespace}/{name}",
+            delete(freezes::delete),
+        )
         .route("/api/v1/clusters", get(show::clusters))
         .route("/api/v1/triggers", get(show::all_triggers))
         .route("/api/v1/versions", get(versions::versions))

@@ -129,7 +129,7 @@ fn user(name: &str, resource: &str, verbs: &[&str]) -> Vec<DynamicObject> {
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": {"name": role_name, "namespace": "default"},
         "rules": [
-            {"apiGroups": group, "resources": ["pipelines", "promotions", "changes"],
+            {"apiGroups": group, "resources": ["pipelines", "promotions", "changes", "freezes"],
              "verbs": ["get", "list", "create", "patch", "update", "delete", "deletecollection"]},
             {"apiGroups": early, "resources": ["pipelines"],
              "verbs": ["get", "list", "create", "patch", "update", "delete", "deletecollection"]},
@@ -176,6 +176,8 @@ impl World {
             ("dev-approver", "pipelines/dev", &["approve", "suspend"]),
             ("operator", "pipelines", &["suspend", "promote"]),
             ("space operator", "pipelines", &["promote"]),
+            ("freezer", "pipelines", &["freeze"]),
+            ("on-call", "pipelines", &["promote", "override"]),
         ] {
             apply(&client, user(name, resource, verbs)).await;
         }
@@ -675,6 +677,71 @@ async fn a_change_is_by_who_creates_it() {
     assert_eq!(create("patcher", "one", json!("patcher")).await, None);
     assert_eq!(create("patcher", "two", json!(null)).await, None);
     assert_eq!(create(SLUICE, "three", json!("boss")).await, None);
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn a_freeze_is_written_and_deleted_by_who_may_freeze() {
+    let world = World::new().await;
+    let freeze = DynamicObject::deserialize(json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Freeze",
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {"reason": "weekend", "closed": [{"cron": "0 16 * * FRI", "window": "64h"}]},
+    }));
+    let freeze = freeze.unwrap();
+    let freezes = async |user: &str| api(client_of(&world.plane, user).await, "Freeze");
+    let created = |result: kube::Result<DynamicObject>| match result {
+        Ok(_) => "ok".to_owned(),
+        Err(error) => error.to_string(),
+    };
+    let parameters = PostParams::default();
+    let refused = created(freezes("operator").await.create(&parameters, &freeze).await);
+    let no_right = "may not write the Freeze shop: the verb freeze on pipelines is needed";
+    assert!(
+        refused.contains(&format!("operator {no_right}")),
+        "{refused}"
+    );
+    let accepted = created(freezes("freezer").await.create(&parameters, &freeze).await);
+    assert_eq!(accepted, "ok");
+    let weaker = json!({"spec": {"allow": ["Rollback"]}});
+    world
+        .check("approver", "Freeze", weaker.clone(), no_right)
+        .await;
+    world.check("freezer", "Freeze", weaker, "ok").await;
+    let deleted = freezes("patcher")
+        .await
+        .delete("shop", &DeleteParams::default())
+        .await;
+    let refused = deleted.unwrap_err().to_string();
+    assert!(refused.contains(no_right), "{refused}");
+    let deleted = freezes("freezer")
+        .await
+        .delete("shop", &DeleteParams::default())
+        .await;
+    assert!(deleted.is_ok());
+    let by_sluice = created(freezes(SLUICE).await.create(&parameters, &freeze).await);
+    assert_eq!(by_sluice, "ok");
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn any_change_of_an_override_needs_its_right() {
+    let world = World::new().await;
+    let check = |user, patch, expected| world.check(user, "Pipeline", patch, expected);
+    let annotation = |text: Value| json!({"metadata": {"annotations": {"pipelines.weave.works/override": text}}});
+    let wanted = json!(r#"{"request": "r1", "reason": "incident", "passes": ["freeze/shop"]}"#);
+    let no_right =
+        "may not override gates of pipeline shop: the verb override on pipelines is needed";
+    check("operator", annotation(wanted.clone()), no_right).await;
+    check("on-call", annotation(wanted), "ok").await;
+    check("operator", annotation(Value::Null), no_right).await;
+    check(
+        "operator",
+        json!({"metadata": {"labels": {"a": "b"}}}),
+        "ok",
+    )
+    .await;
+    check("on-call", annotation(Value::Null), "ok").await;
 }
 
 /// What is written there is copied by Sluice, whose own writes nobody checks.

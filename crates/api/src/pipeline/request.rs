@@ -33,6 +33,49 @@ pub struct Request {
     /// Accept it even if no target, source or report has the revision.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unseen: bool,
+    /// Gates that it passes although they are closed.
+    #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
+    pub override_gates: Option<Override>,
+}
+
+/// Gates that a promotion passes although they are closed, and why.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct Override {
+    /// Why.
+    #[schemars(length(min = 1, max = 512))]
+    pub reason: String,
+    /// What it passes: `freeze/NAME`, or `freeze/NAMESPACE/NAME` of another namespace.
+    #[schemars(length(min = 1, max = 16), inner(length(max = 330)))]
+    pub passes: Vec<String>,
+}
+
+/// An override that the controller stored. It is valid for one hour.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct StoredOverride {
+    /// The id of the request that it came with.
+    #[schemars(length(max = 128))]
+    pub request: String,
+    /// The Promotion that it is for.
+    #[schemars(length(max = 253))]
+    pub promotion: String,
+    /// The user who asked.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub by: Option<String>,
+    /// Why.
+    #[schemars(length(max = 512))]
+    pub reason: String,
+    /// What it passes.
+    #[schemars(length(max = 16), inner(length(max = 330)))]
+    pub passes: Vec<String>,
+    /// When it was stored.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub at: Option<Time>,
 }
 
 /// What a request asks for.

@@ -11,9 +11,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::request::{HandledRequest, Request};
+use super::request::{HandledRequest, Request, StoredOverride};
 use crate::{
     Condition, Time,
+    freeze::FreezeTimes,
     lenient::{is_default, null_as_default},
     promotion::Phase,
     revision, schema,
@@ -76,6 +77,14 @@ pub struct PipelineStatus {
         skip_serializing_if = "is_default"
     )]
     pub preflight: BTreeMap<String, PreflightProblem>,
+    /// The Freezes that cover an environment, those that are closed first.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(length(max = 16))]
+    pub freezes: Vec<CoveringFreeze>,
     /// Pending requests, by environment name.
     #[serde(
         default,
@@ -153,6 +162,46 @@ pub struct EnvironmentStatus {
     /// The last request that was handled, and its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_request: Option<HandledRequest>,
+    /// Overrides, newest first.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(length(max = 8))]
+    pub overrides: Vec<StoredOverride>,
+}
+
+/// A Freeze that covers an environment of the pipeline.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct CoveringFreeze {
+    /// The namespace of the Freeze, where it is not the pipeline's.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub namespace: Option<String>,
+    /// The name of the Freeze.
+    #[schemars(length(max = 253))]
+    pub name: String,
+    /// Why, as people read it.
+    #[serde(skip_serializing_if = "is_default")]
+    #[schemars(default, length(max = 512))]
+    pub reason: String,
+    /// The environments that it covers.
+    #[schemars(length(max = 64), inner(length(max = 253)))]
+    pub environments: Vec<String>,
+    /// Where it covers some clusters only: their keys. More than these are not listed; then it covers
+    /// all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128), inner(length(max = 317)))]
+    pub clusters: Option<Vec<String>>,
+    /// When it closes.
+    pub times: FreezeTimes,
+    /// Why it cannot be understood. Then it is closed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub invalid: Option<String>,
 }
 
 impl EnvironmentStatus {

@@ -34,6 +34,11 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_WATCH_LABEL_SELECTOR", value_name = "SELECTOR", help_heading = SCOPE)]
     pub(crate) watch_label_selector: Option<String>,
 
+    /// Namespace whose Freezes cover all namespaces [default: the namespace of the pod; none with
+    /// --watch-namespace]
+    #[arg(long, env = "SLUICE_FREEZE_NAMESPACE", value_name = "NAMESPACE", help_heading = SCOPE)]
+    pub(crate) freeze_namespace: Option<String>,
+
     /// Kubeconfig of the hub cluster [default: $KUBECONFIG, ~/.kube/config, or the in-cluster
     /// service account]
     #[arg(long, env = "SLUICE_KUBECONFIG", value_name = "FILE", help_heading = SCOPE)]

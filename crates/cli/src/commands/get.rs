@@ -255,6 +255,7 @@ impl<'a> ObjectPrinter<'a> {
             ListedKind::Pipelines => rows::pipelines(objects, now)?,
             ListedKind::Promotions => rows::promotions(objects, now)?,
             ListedKind::Changes => rows::changes(objects, now)?,
+            ListedKind::Freezes => rows::freezes(objects, now)?,
             ListedKind::Triggers => rows::triggers(objects, now)?,
             ListedKind::Clusters => rows::clusters(objects, now)?,
         };

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use api::{
     Pipeline, Promotion, Time,
-    pipeline::{EnvironmentStatus, FailedRelease},
+    pipeline::{EnvironmentStatus, FailedRelease, StoredOverride},
 };
 use jiff::Timestamp;
 
@@ -179,7 +179,7 @@ fn in_pipeline_order(pipeline: &Pipeline) -> Vec<(&str, &EnvironmentStatus)> {
     ordered
 }
 
-/// What an environment ran, rejected and failed to deploy.
+/// What an environment ran, rejected and failed to deploy, and who overrode its gates.
 fn environment_lines(name: &str, status: &EnvironmentStatus, now: Timestamp) -> Vec<String> {
     let ran = status.ran_revisions().collect::<Vec<_>>();
     let rejected = status.rejected.iter().map(String::as_str).collect();
@@ -188,7 +188,16 @@ fn environment_lines(name: &str, status: &EnvironmentStatus, now: Timestamp) -> 
     let lists = lists.map(|(verb, revisions)| format!("{name} {verb} {}", revisions.join(", ")));
     let failures = status.failures.iter();
     let failures = failures.map(|failure| failed(name, failure, now));
-    lists.chain(failures).collect()
+    let overrides = status.overrides.iter();
+    let overrides = overrides.map(|it| overridden(name, it, now));
+    lists.chain(failures).chain(overrides).collect()
+}
+
+fn overridden(environment: &str, it: &StoredOverride, now: Timestamp) -> String {
+    let by = it.by.as_deref().unwrap_or("somebody");
+    let (passes, age) = (it.passes.join(", "), age(it.at.as_ref(), now));
+    let (promotion, reason) = (&it.promotion, &it.reason);
+    format!("{environment}: {by} overrode {passes} for {promotion} {age} ago: {reason}")
 }
 
 fn row(promotion: &Promotion, now: Timestamp) -> Vec<TableCell> {

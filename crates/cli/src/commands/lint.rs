@@ -6,6 +6,7 @@
 mod early_format;
 mod fields;
 mod findings;
+mod freezes;
 mod lines;
 mod live;
 mod markers;
@@ -69,7 +70,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let mut report = LintReport::new(arguments.output);
     let namespace = arguments.connection.namespace.as_deref();
     let namespace = namespace.unwrap_or("default");
-    let mut pipelines = Vec::new();
+    let (mut pipelines, mut all_freezes) = (Vec::new(), Vec::new());
     let schema = schema::EmbeddedSchema::start().await?;
     for file in &files {
         for document in yaml::documents(&yaml::read_text(file)?) {
@@ -80,6 +81,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             let Some(checked) = check(&document, is_named, &schema).await? else {
                 continue;
             };
+            all_freezes.extend(freezes::find(file, &document, namespace));
             pipelines.extend(checked.conclude(file, document, &mut report, out)?);
         }
     }
@@ -89,6 +91,11 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         linted.pipeline.metadata.namespace = own.or(Some(namespace.to_owned()));
         let findings = compare(linted, checkout.as_ref(), existing.as_ref());
         report.add(&linted.file, findings, out)?;
+    }
+    let beside: Vec<_> = pipelines.iter().map(|it| &it.pipeline).collect();
+    for freeze in &all_freezes {
+        let finding = freezes::coverage(freeze, &beside);
+        report.add(&freeze.file, finding.into_iter().collect(), out)?;
     }
     note_skipped(&pipelines, checkout.as_ref(), existing, &mut report);
     report.conclude(out)
@@ -274,6 +281,8 @@ impl CheckedDocument {
         if let Some(text) = trigger(&value).and_then(|it| trigger::plan::lint(&it)) {
             self.error(line_of(document, ""), text);
         }
+        let times = freezes::times(&value, line_of(document, ""));
+        self.findings.extend(times);
         self.pipeline = pipeline(&value);
         if let Some(pipeline) = &self.pipeline {
             self.findings.extend(settings(&pipeline.spec, document));

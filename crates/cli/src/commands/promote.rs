@@ -7,8 +7,8 @@ use std::{io::Write, time::Duration};
 use anyhow::{Context, anyhow, bail};
 use api::{
     Pipeline, Time,
-    names::{REQUEST_ANNOTATION, short_hash},
-    pipeline::{HandledRequest, Request, RequestKind},
+    names::{OVERRIDE_ANNOTATION, REQUEST_ANNOTATION, short_hash},
+    pipeline::{HandledRequest, Override, Request, RequestKind},
     revision::is_usable,
 };
 use jiff::Timestamp;
@@ -55,6 +55,10 @@ pub(super) struct RequestFlags {
     /// Request the revision even if no target, source or report has it
     #[arg(long)]
     unseen: bool,
+    /// Gate to pass although it is closed, such as freeze/NAME; needs --note, the verb override on
+    /// pipelines and, where approvals are needed, somebody else's. Valid for one hour
+    #[arg(long = "override", value_name = "GATE/NAME", requires = "note")]
+    overrides: Vec<String>,
     /// How long to wait for the controller to process the request, such as 5s
     #[arg(long, value_name = "TIME", default_value = "10s")]
     answer_timeout: api::Duration,
@@ -134,7 +138,7 @@ pub(super) async fn send_request(
              wait, or replace the request with --replace"
         )
     })?;
-    write(cluster, pipeline, annotation).await?;
+    write(cluster, pipeline, annotation, &request).await?;
     let answer = wait_for_answer(cluster, pipeline, environment, (&request.id, flags)).await?;
     let revision = clean(requested.revision);
     let summary = match requested.kind {
@@ -224,7 +228,23 @@ fn request(
         at: Some(Time(at)),
         note: flags.note.as_deref().map(without_escapes),
         unseen: flags.unseen,
+        override_gates: overriding(flags)?,
     })
+}
+
+/// What the request passes although it is closed.
+fn overriding(flags: &RequestFlags) -> anyhow::Result<Option<Override>> {
+    if flags.overrides.is_empty() {
+        return Ok(None);
+    }
+    let wanted = Override {
+        reason: flags.note.clone().unwrap_or_default(),
+        passes: flags.overrides.clone(),
+    };
+    match planner::refuse_override(&wanted) {
+        Some(text) => bail!("{text}"),
+        None => Ok(Some(wanted)),
+    }
 }
 
 /// The note without characters that JSON escapes, which the admission policy refuses.
@@ -238,12 +258,24 @@ fn without_escapes(note: &str) -> String {
     note.chars().map(replace).collect()
 }
 
-async fn write(cluster: &Cluster, pipeline: &Pipeline, annotation: String) -> anyhow::Result<()> {
+async fn write(
+    cluster: &Cluster,
+    pipeline: &Pipeline,
+    annotation: String,
+    request: &Request,
+) -> anyhow::Result<()> {
     let (namespace, name) = key(pipeline);
     // With the resourceVersion, so that requests written in the meantime are not lost.
+    let mut annotations = json!({REQUEST_ANNOTATION: annotation});
+    if let Some(wanted) = &request.override_gates {
+        let written = json!({
+            "request": request.id, "reason": wanted.reason, "passes": wanted.passes,
+        });
+        annotations[OVERRIDE_ANNOTATION] = written.to_string().into();
+    }
     let patch = json!({"metadata": {
         "resourceVersion": pipeline.metadata.resource_version,
-        "annotations": {REQUEST_ANNOTATION: annotation},
+        "annotations": annotations,
     }});
     let parameters = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),

@@ -125,9 +125,22 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         probe_address: arguments.health_probe_bind_address.0,
         stall_after: arguments.stall_after.length(),
         grace: controller::settings::GRACE,
+        freeze_namespace: freeze_namespace(arguments, own_namespace, namespace.as_deref()),
         namespace,
         label_selector,
     })
+}
+
+/// The namespace whose Freezes cover all namespaces. A controller of one namespace may not read those of
+/// another unless it is told to.
+fn freeze_namespace(
+    arguments: &Arguments,
+    own_namespace: &str,
+    watched: Option<&str>,
+) -> Option<String> {
+    let typed = arguments.freeze_namespace.clone();
+    let default = watched.is_none().then(|| own_namespace.to_owned());
+    typed.or(default).filter(|text| !text.is_empty())
 }
 
 fn check_bounds(arguments: &Arguments) -> anyhow::Result<()> {

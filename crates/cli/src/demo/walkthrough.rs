@@ -54,6 +54,7 @@ impl<'a> Walkthrough<'a> {
              eval \"$({sluice} demo env)\"        makes kubectl and sluice use the demo\n  \
              {sluice} status {PIPELINE}          what each environment runs, and why it waits\n  \
              {sluice} approve {PIPELINE} prod    approves the release for prod\n  \
+             {sluice} freeze {PIPELINE} -e prod  stops promotions into prod until {sluice} thaw {PIPELINE}\n  \
              {sluice} demo push {next}         pushes the next release to dev\n  \
              kubectl get pipelines,promotions\n\
              \"Create a pipeline\" in the dashboard opens a pull request, which the demo merges.\n\

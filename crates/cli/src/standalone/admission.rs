@@ -6,7 +6,8 @@ use api::{Change, Pipeline, Promotion, WegoPipeline};
 use apiserver::{Admission, AdmissionRequest, Operation, Options};
 use kube::Resource;
 use planner::{
-    WritingUser, refuse_change, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
+    WritingUser, refuse_change, refuse_freeze, refuse_pipeline, refuse_pipeline_deletion,
+    refuse_promotion,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -39,6 +40,7 @@ impl Admission for PolicyAdmission {
                     refuse_pipeline_deletion(&old, writer)
                 })
             }
+            "freezes" => check_writer(request, "", |writer| refuse_freeze(request.name, writer)),
             _ if is_deletion => None,
             "promotions" => {
                 let new: Promotion = read(request.object)?;

@@ -8,6 +8,7 @@
 mod check;
 mod cluster;
 mod completion;
+mod freezes;
 mod habits;
 mod hooks;
 mod install;

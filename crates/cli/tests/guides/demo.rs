@@ -100,6 +100,42 @@ async fn the_guide_without_git() {
 }
 
 #[tokio::test]
+async fn a_freeze_stops_the_demo_and_thawing_lets_it_go_on() {
+    let mut shell = shell();
+    let quickstart = Guide::read("docs/quickstart.md").unwrap();
+    let start = quickstart.under("Start the demo");
+    shell.follow_all(start).await.unwrap();
+    until(&mut shell, "sluice demo env 2>/dev/null").await;
+    shell.sh("eval \"$(sluice demo env)\"").await.unwrap();
+    until_approval_is_asked_for(&mut shell).await;
+    let guide = Guide::read("docs/freezes.md").unwrap();
+    let mut blocks = guide.under("Stop promotions now");
+    shell.follow(blocks.next().unwrap()).await.unwrap();
+    shell.sh("sluice approve podinfo prod").await.unwrap();
+    let frozen = "prod is frozen by stop-podinfo-prod";
+    until(
+        &mut shell,
+        &format!("sluice explain podinfo prod | grep -q '{frozen}'"),
+    )
+    .await;
+    for show in ["status podinfo", "get promotions -o wide"] {
+        let shown = format!("sluice {show} | tr -d '\\n' | grep -qi frozen");
+        until(&mut shell, &shown).await;
+    }
+    let said = shell.sh("sluice get freezes").await.unwrap();
+    assert!(
+        said.contains("closed") && said.contains("incident 7"),
+        "{said}"
+    );
+    let runs = shell.sh("sluice explain podinfo prod").await.unwrap();
+    assert!(runs.contains("6.1.0"), "nothing went on: {runs}");
+    shell.follow_all(blocks).await.unwrap();
+    let arrived = "sluice get pipelines podinfo -o json | grep -q '\"revision\": \"6.2.0\"' \
+        && sluice history podinfo | grep -q 'prod.*Succeeded'";
+    until(&mut shell, arrived).await;
+}
+
+#[tokio::test]
 #[ignore = "needs kubectl: `cargo xtask test --real`"]
 async fn guides_for_users_work_on_the_demo() {
     let mut shell = shell();
@@ -144,6 +180,8 @@ async fn guides_for_users_work_on_the_demo() {
     shell.follow_all(by_hand).await.unwrap();
     shell.follow_all(approvals.under("By REST")).await.unwrap();
     until(&mut shell, &runs("6.2.0")).await;
+    let freezes = Guide::read("docs/freezes.md").unwrap();
+    shell.follow_all(freezes.blocks()).await.unwrap();
     let dashboard = Guide::read("docs/dashboard.md").unwrap();
     shell.follow_all(dashboard.blocks()).await.unwrap();
     shell.sh("sluice demo push 6.4.0").await.unwrap();

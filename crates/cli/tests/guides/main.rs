@@ -33,6 +33,7 @@ const FOLLOWED: &[&str] = &[
     "clusters.md",
     "concepts.md",
     "dashboard.md",
+    "freezes.md",
     "github.md",
     "gitless.md",
     "hooks.md",

@@ -116,6 +116,12 @@ impl<'a> PromotionDescription<'a> {
             let by = request.by.as_deref().unwrap_or(SOMEBODY);
             text += &format!(" Requested by {}.", quoted(by));
         }
+        if let Some(overriding) = planner::override_of(self.task.pipeline, self.task.promotion) {
+            let by = overriding.by.as_deref().unwrap_or(SOMEBODY);
+            let passes = overriding.passes.join(", ");
+            let (passes, reason) = (quoted(&passes), quoted(&overriding.reason));
+            text += &format!(" {} overrides {passes}: {reason}.", quoted(by));
+        }
         if let Some(names) = spec.approved_by() {
             text += &format!(" Approved by {}.", quoted(&names));
         }

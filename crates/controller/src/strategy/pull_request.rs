@@ -22,6 +22,7 @@ use planner::{Failure, ObservedPullRequest, Outcome, PullRequestLookup, Remedy};
 use super::{
     MergeRoute, PromotionTask, PullRequestObservation, StrategyResult,
     forge_repository::{ForgeRepository, OpenPullRequest},
+    freeze_guard::FreezeGuard,
     promotion_change,
     promotion_description::{PromotionDescription, TRAILER},
     promotion_proposal::{PromotionProposal, RepositoryStrategy},
@@ -42,6 +43,7 @@ const ORPHANED: &str = "The pipeline that asked for this is gone, and this pull 
 pub(super) struct PullRequests {
     proposals: Proposals,
     guard: SideEffectGuard,
+    freezes: FreezeGuard,
     merge_answers: MergeAnswers,
     replaced_commits: ReplacedCommits,
     /// Where people reach the dashboard.
@@ -49,10 +51,16 @@ pub(super) struct PullRequests {
 }
 
 impl PullRequests {
-    pub(super) fn new(proposals: Proposals, guard: SideEffectGuard, settings: &Settings) -> Self {
+    pub(super) fn new(
+        proposals: Proposals,
+        guard: SideEffectGuard,
+        freezes: FreezeGuard,
+        settings: &Settings,
+    ) -> Self {
         Self {
             proposals,
             guard,
+            freezes,
             merge_answers: MergeAnswers::default(),
             replaced_commits: ReplacedCommits::default(),
             dashboard: settings.dashboard_url.clone(),
@@ -138,6 +146,7 @@ impl PullRequests {
         open.content.body += &promotion_change::as_text(task, &pushed.edits);
         let replaced = pushed.replaced.as_ref();
         self.replaced_commits.record(task.uid(), replaced);
+        self.freezes.permit(task).await?;
         let pull = self.proposals.ensure_pull_request(&open, &pushed).await?;
         let notes = self.set_metadata(to, &open, &pull).await?;
         // The forge must be asked to merge the commit that is there now.

@@ -13,6 +13,7 @@ mod approved_changes;
 mod artifacts;
 mod faults;
 mod fleet;
+mod freezes;
 mod people;
 mod pull_request_settings;
 mod real_registry;

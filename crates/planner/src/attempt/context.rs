@@ -3,8 +3,8 @@
 use api::{
     Pipeline, Promotion,
     pipeline::{
-        Environment, EnvironmentStatus, PipelineStatus, PromotionSettings, ReportedRevision,
-        TargetStatus,
+        CoveringFreeze, Environment, EnvironmentStatus, PipelineStatus, PromotionSettings,
+        ReportedRevision, TargetStatus,
     },
     promotion::{Phase, PromotionSpec},
     revision::is_digest,
@@ -12,7 +12,7 @@ use api::{
 
 use crate::{
     evidence::is_silent,
-    gate::{self, GateVerdict, PromotionQuestion, approvals::ApprovalQuestion},
+    gate::{self, GateVerdict, PromotionQuestion, approvals::ApprovalQuestion, freeze},
     hold::Hold,
     promotion_phase::{merged_at, phase_of},
     release::failure_message,
@@ -245,11 +245,13 @@ impl<'a> AttemptContext<'a> {
     }
 
     /// The hold of an open pull request: of any gate where Sluice merges it, else of one that fails the
-    /// revision, which people who merge it should know too.
+    /// revision or of a freeze, which people who merge it should know too.
     pub(super) fn merge_hold(&self) -> Option<Hold> {
         match self.is_automatic() {
             true => self.hold(),
-            false => self.ask(gate::first_failure),
+            false => self
+                .ask(gate::first_failure)
+                .or_else(|| self.ask(freeze::ask_again)),
         }
     }
 
@@ -274,6 +276,25 @@ impl<'a> AttemptContext<'a> {
         };
         ask(&question).hold()
     }
+}
+
+/// Why a promotion may not go on because of these Freezes, which cover its pipeline now.
+pub fn freeze_hold(
+    promotion: &Promotion,
+    pipeline: &Pipeline,
+    freezes: Vec<CoveringFreeze>,
+    now: Timestamp,
+) -> Option<Hold> {
+    let mut pipeline = pipeline.clone();
+    pipeline.status.get_or_insert_default().freezes = freezes;
+    let input = AttemptInput {
+        pipeline: Some(&pipeline),
+        promotions: &[],
+        pull_request: ObservedPullRequest::NotQueried,
+        edited: false,
+    };
+    let context = AttemptContext::new(promotion, &pipeline, &input, now);
+    context.ask(freeze::ask_again)
 }
 
 /// The site that a promotion leads into.

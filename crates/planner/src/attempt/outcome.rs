@@ -168,6 +168,7 @@ fn unmerged(mut status: PromotionStatus, because: Option<Failure>) -> PromotionS
         let reason = match because.reason.as_str() {
             "Forbidden" => MERGE_NOT_ALLOWED,
             MERGE_QUEUE_REQUIRED => MERGE_QUEUE_REQUIRED,
+            reason @ ("Frozen" | "InvalidFreeze" | "FreezesUnknown") => reason,
             _ => NOT_MERGEABLE,
         };
         // Stored before the forge is asked to, so that it is cancelled whatever crashes.

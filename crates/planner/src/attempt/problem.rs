@@ -67,6 +67,7 @@ fn resolution(phase: Phase, reason: &str) -> Option<&'static str> {
         "PushRefused" => "resolved by letting the token's user push to that branch",
         "RateLimited" => "retried automatically when the forge allows it",
         "InternalUrl" => "resolved by another url, or by starting with --allow-internal-urls",
+        "FreezesUnknown" => "retried automatically; nothing is promoted before Freezes are known",
         "WebhookRefused" => "resolved by correcting the webhook, or whatever it calls",
         "Closed" | "Rejected" => "resolved by a newer revision, or by asking for this one",
         reason => return in_repository(reason).or_else(|| in_strategy(reason, phase)),

@@ -90,6 +90,7 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
         ran: with_promotions(status, &here),
         rejected,
         last_request: status.and_then(|status| status.last_request.clone()),
+        overrides: status.map(|it| it.overrides.clone()).unwrap_or_default(),
         promotion: most_relevant(&here).map(summary),
         ..EnvironmentPlan::default()
     }

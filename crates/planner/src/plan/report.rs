@@ -28,6 +28,7 @@ pub fn apply(plan: &Plan, model: &PipelineStatus, now: Timestamp) -> PipelineSta
         environment.ran.clone_from(&says.ran);
         environment.rejected.clone_from(&says.rejected);
         environment.last_request.clone_from(&says.last_request);
+        environment.overrides.clone_from(&says.overrides);
     }
     conditions::set(&mut status.conditions, READY, &plan.ready, now);
     match &plan.pending {

@@ -27,6 +27,7 @@ use super::{
 use crate::{
     fold::{push_front, revision_and_version},
     hold::list,
+    overrides::{self, refuse_override},
     promotion_phase::was_merged,
     time::Timestamp,
 };
@@ -55,7 +56,16 @@ pub(super) fn present(
     let stored = model.requests.get(environment).cloned();
     let written = annotation(pipeline).ok().flatten();
     let written = written.and_then(|value| for_environment(&value, environment));
+    let written = written.map(|request| with_override(pipeline, request));
     written.into_iter().chain(stored)
+}
+
+/// The override of a written request is in an annotation of its own, which needs another right.
+fn with_override(pipeline: &Pipeline, request: Request) -> Request {
+    Request {
+        override_gates: overrides::written(pipeline, &request.id),
+        ..request
+    }
 }
 
 fn at(time: Option<&Time>) -> Timestamp {
@@ -131,12 +141,25 @@ fn id_of(environment: &str, request: &Request) -> String {
     ])
 }
 
+/// Why the override of a request is refused. Who overrides must be known: others have to approve.
+fn refused_override(request: &Request) -> Option<String> {
+    let wanted = request.override_gates.as_ref()?;
+    let nobody = request
+        .by
+        .is_none()
+        .then(|| "an override needs `by`".to_owned());
+    refuse_override(wanted).or(nobody)
+}
+
 /// What the request asks for, or why that is refused.
 pub(super) fn wanted(
     input: &PlanInput<'_>,
     environment: &str,
     request: &Request,
 ) -> Result<WantedRevision, HandledRequest> {
+    if let Some(text) = refused_override(request) {
+        return Err(refused(input, environment, request, &text));
+    }
     let settings = input.settings(environment);
     let policy = settings.and_then(|settings| settings.approval_policy.as_ref());
     if request.by.is_none() && policy.is_some_and(|policy| policy.not_requester) {
@@ -295,7 +318,10 @@ pub(super) fn conclude(
         None => format!("{} runs already", wanted.shown()),
     };
     let name = promotion.map(|promotion| promotion.name.as_str());
-    says.last_request = Some(handled(input, environment, request, (name, &text)));
+    let handled = handled(input, environment, request, (name, &text));
+    let overrides = std::mem::take(&mut says.overrides);
+    says.overrides = overrides::remember(overrides, request, &handled, input.now);
+    says.last_request = Some(handled);
     let is_abandoned = |promotion: &PromotionSummary| promotion.phase == Some(Phase::Abandoned);
     if !promotion.is_some_and(is_abandoned) {
         says.rejected.retain(|rejected| rejected != revision);

@@ -16,6 +16,7 @@ mod drawing;
 mod explain;
 mod fold;
 mod forecast;
+mod freeze;
 mod gates;
 mod hook;
 mod identity;

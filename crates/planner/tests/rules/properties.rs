@@ -45,6 +45,12 @@ enum Happening {
         revision: usize,
     },
     Suspend(bool),
+    Freeze {
+        minutes: i64,
+        is_daily: bool,
+        allows_rollback: bool,
+    },
+    Thaw,
     Wait(u64),
     /// The clock is set back.
     SetBack(u64),
@@ -75,6 +81,10 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (any::<bool>(), revision)
             .prop_map(|(kind, revision)| Happening::Request { kind, revision }),
         1 => any::<bool>().prop_map(Happening::Suspend),
+        2 => (1..600_i64, any::<bool>(), any::<bool>()).prop_map(
+            |(minutes, is_daily, allows_rollback)| Happening::Freeze { minutes, is_daily, allows_rollback }
+        ),
+        2 => Just(Happening::Thaw),
         2 => (1..90_u64).prop_map(Happening::Wait),
         1 => (1..90_u64).prop_map(Happening::SetBack),
     ]
@@ -137,6 +147,12 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
             simulation.request(kind, &revisions[*revision]);
         }
         Happening::Suspend(suspend) => simulation.world.pipeline.spec.suspend = *suspend,
+        Happening::Freeze {
+            minutes,
+            is_daily,
+            allows_rollback,
+        } => simulation.freeze(*minutes, *is_daily, *allows_rollback),
+        Happening::Thaw => simulation.thaw(),
         Happening::Wait(minutes) => simulation.now += Duration::from_secs(minutes * 60),
         Happening::SetBack(minutes) => simulation.now -= Duration::from_secs(minutes * 60),
     }

@@ -2,7 +2,8 @@
 
 use api::{Pipeline, Promotion};
 use planner::{
-    WritingUser, approving_group, refuse_pipeline, refuse_pipeline_deletion, refuse_promotion,
+    WritingUser, approving_group, refuse_freeze, refuse_pipeline, refuse_pipeline_deletion,
+    refuse_promotion,
 };
 use serde_json::{Value, json};
 
@@ -440,4 +441,29 @@ fn settings_of_the_whole_pipeline_guard_every_environment_without_its_own() {
     };
     check(ask("ann: approve/prod"), "what guards dev, prod");
     check(ask("ann: approve/prod approve/dev"), "");
+}
+
+#[test]
+fn freezes_and_overrides_need_their_own_verbs() {
+    let freeze = |writer: &str| ask(writer, |writer| refuse_freeze("stop", writer));
+    check(
+        freeze("ann: promote approve"),
+        "ann may not write the Freeze stop",
+    );
+    check(freeze("ann: freeze"), "");
+    let overriding = |text: &str| {
+        pipeline(json!({"metadata": {"annotations": {"pipelines.weave.works/override": text}}}))
+    };
+    let bare = pipeline(json!({}));
+    let write = |writer: &str, old: &Pipeline, new: &Pipeline| {
+        ask(writer, |writer| refuse_pipeline(Some(old), new, writer))
+    };
+    let refused = "may not override gates of pipeline shop";
+    check(write("ann: promote", &bare, &overriding("{}")), refused);
+    check(write("ann: override", &bare, &overriding("{}")), "");
+    check(write("ann: promote", &overriding("{}"), &bare), refused);
+    check(
+        write("ann: promote", &overriding("{}"), &overriding("{}")),
+        "",
+    );
 }

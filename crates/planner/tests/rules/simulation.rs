@@ -3,15 +3,16 @@
 use std::{collections::BTreeMap, time::Duration};
 
 use api::{
-    Promotion, Revision, Time,
+    Freeze, Promotion, Revision, Time,
     app::AppReading,
-    pipeline::{PipelineStatus, Request, RequestKind},
+    freeze::{FreezeSpec, ScheduleWindow},
+    pipeline::{CoveringFreeze, PipelineStatus, Request, RequestKind},
     promotion::{Approval, Phase, PromotionChange, Rejection},
 };
 use planner::{
-    AttemptInput, ExternalAction, ObservedApp, ObservedEnvironment, ObservedPipeline,
-    ObservedPullRequest, ObservedTarget, Outcome, Step, TargetState, Timestamp, attempt, conclude,
-    fold, site_of,
+    AttemptInput, ExternalAction, Failure, FreezeScope, ObservedApp, ObservedEnvironment,
+    ObservedPipeline, ObservedPullRequest, ObservedTarget, Outcome, Remedy, Step, TargetState,
+    Timestamp, attempt, conclude, fold, site_of,
 };
 
 use crate::{drawing::World, show};
@@ -51,6 +52,29 @@ pub(crate) struct Simulation {
     history: Vec<String>,
     /// How often somebody edited the values in git that promotions change.
     edits: usize,
+    freezes: Vec<SimulatedFreeze>,
+}
+
+/// A Freeze, and its times as the simulation itself decides about them.
+#[derive(Clone, Debug)]
+struct SimulatedFreeze {
+    freeze: Freeze,
+    /// It is closed at these seconds since the epoch, or of each day.
+    seconds: std::ops::Range<i64>,
+    is_daily: bool,
+    allows_rollback: bool,
+}
+
+impl SimulatedFreeze {
+    fn is_closed(&self, now: Timestamp) -> bool {
+        let now = now.as_second();
+        match self.is_daily {
+            true => [0, 86_400]
+                .iter()
+                .any(|add| self.seconds.contains(&(now % 86_400 + add))),
+            false => self.seconds.contains(&now),
+        }
+    }
 }
 
 impl Simulation {
@@ -79,6 +103,7 @@ impl Simulation {
             requests: 0,
             history: Vec::new(),
             edits: 0,
+            freezes: Vec::new(),
             world,
         }
     }
@@ -116,7 +141,8 @@ impl Simulation {
 
     /// One pass of the pipeline loop. With a crash its status is not written.
     pub(crate) fn plan(&mut self, crashes: bool) {
-        let model = fold(&self.world.pipeline, &self.seen(), self.now);
+        let mut model = fold(&self.world.pipeline, &self.seen(), self.now);
+        model.freezes = self.covering();
         self.world.pipeline.status = Some(model.clone());
         if let [only] = model.environments["prod"].targets.as_slice() {
             self.history.extend(only.revision.clone());
@@ -289,12 +315,22 @@ impl Simulation {
             let status = match next.action {
                 ExternalAction::Nothing => next.status,
                 ExternalAction::AskForMerge => {
+                    if let Some(outcome) = self.listed_freeze(&promotion) {
+                        self.world.promotions[index].status =
+                            Some(conclude(&promotion, next, outcome, self.now, 1));
+                        continue;
+                    }
                     self.check_act(&promotion);
                     self.check_order(&promotion);
                     self.merge(promotion.metadata.name.as_deref().unwrap());
                     conclude(&promotion, next, Outcome::Merged, self.now, 1)
                 }
                 ExternalAction::CarryOut => {
+                    if let Some(outcome) = self.listed_freeze(&promotion) {
+                        self.world.promotions[index].status =
+                            Some(conclude(&promotion, next, outcome, self.now, 1));
+                        continue;
+                    }
                     self.check_act(&promotion);
                     self.check_order(&promotion);
                     let outcome = self.open(&promotion);
@@ -357,10 +393,94 @@ impl Simulation {
         spec.approvals.iter().filter(counts).count()
     }
 
+    /// The Freezes that cover the pipeline now.
+    fn covering(&self) -> Vec<CoveringFreeze> {
+        let freezes = self.freezes.iter().map(|it| &it.freeze);
+        let scope = FreezeScope {
+            freeze_namespace: None,
+            namespace_labels: None,
+            cluster_labels: &|_, _| None,
+        };
+        let (pipeline, model) = (&self.world.pipeline, self.world.model());
+        planner::covering_freezes(pipeline, &model, freezes, &scope, self.now)
+    }
+
+    /// What listing the Freezes immediately before a step leads to.
+    fn listed_freeze(&self, promotion: &Promotion) -> Option<Outcome> {
+        let (pipeline, freezes) = (&self.world.pipeline, self.covering());
+        let hold = planner::freeze_hold(promotion, pipeline, freezes, self.now)?;
+        Some(Outcome::Failed(Failure {
+            reason: hold.reason.word().to_owned(),
+            message: hold.message(),
+            remedy: Remedy::RetryAfter(Duration::from_secs(5)),
+        }))
+    }
+
+    /// Somebody stops promotions for some minutes, or for as long each day from now on.
+    pub(crate) fn freeze(&mut self, minutes: i64, is_daily: bool, allows_rollback: bool) {
+        let second = self.now.as_second();
+        let mut spec = FreezeSpec {
+            reason: "random".to_owned(),
+            allow: (!allows_rollback).then(Vec::new),
+            ..FreezeSpec::default()
+        };
+        let mut begin = second;
+        if is_daily {
+            begin = second % 86_400 / 60 * 60;
+            spec.closed = vec![ScheduleWindow {
+                cron: format!("{} {} * * *", begin / 60 % 60, begin / 3_600),
+                window: format!("{minutes}m").parse().unwrap(),
+                time_zone: None,
+            }];
+        } else {
+            let end = Timestamp::from_second(second + minutes * 60).unwrap();
+            spec.not_before = Some(Time(Timestamp::from_second(second).unwrap()));
+            spec.not_after = Some(Time(end));
+        }
+        let mut freeze = Freeze::new(&format!("freeze-{}", self.freezes.len()), spec);
+        freeze
+            .metadata
+            .namespace
+            .clone_from(&self.world.pipeline.metadata.namespace);
+        self.freezes.push(SimulatedFreeze {
+            freeze,
+            seconds: begin..begin + minutes * 60,
+            is_daily,
+            allows_rollback,
+        });
+    }
+
+    /// Somebody deletes every Freeze.
+    pub(crate) fn thaw(&mut self) {
+        self.freezes.clear();
+    }
+
+    /// Whether anything is frozen now.
+    fn check_frozen(&self, promotion: &Promotion) {
+        let closed = self.freezes.iter().filter(|it| it.is_closed(self.now));
+        let model = self.world.model();
+        let prod = &model.environments["prod"];
+        let revision = &promotion.spec.revision;
+        let namespace = promotion.spec.target.as_ref().map(|it| &it.namespace);
+        let here = prod.targets.iter();
+        let here = here.filter(|it| namespace.is_none() || it.namespace.as_ref() == namespace);
+        let mut running = here.filter_map(|target| target.revision.as_deref());
+        let is_back = prod.ran.iter().any(|it| it.revision == *revision)
+            && !prod.rejected.contains(revision)
+            && !running.any(|running| is_older(running, revision));
+        for freeze in closed {
+            assert!(
+                freeze.allows_rollback && is_back,
+                "{revision} enters during {freeze:?}"
+            );
+        }
+    }
+
     /// What must hold whenever something is pushed.
     fn check_act(&self, promotion: &Promotion) {
         let spec = &self.world.pipeline.spec;
         assert!(!spec.suspend, "suspended, something is pushed");
+        self.check_frozen(promotion);
         let settings = spec.promotion_into("prod").unwrap();
         let needed = match &settings.approval_policy {
             Some(policy) => policy.count as usize,
@@ -531,6 +651,7 @@ impl Simulation {
     /// Everybody does their part for a while.
     pub(crate) fn calm_down(&mut self, revision: &str) {
         self.world.pipeline.spec.suspend = false;
+        self.thaw();
         for truth in self.truth.values_mut().flatten() {
             truth.reachable = true;
         }

@@ -1,5 +1,7 @@
 //! The OpenAPI 3.1 document of REST.
 
+mod freezes;
+
 use std::sync::LazyLock;
 
 use api::crds::is_optional;
@@ -88,6 +90,7 @@ const READS: [(&str, &str, &str); 19] = [
         "One file that is proposed in git, and its status",
         "Change",
     ),
+    (freezes::ALL, "The Freezes of a namespace", "Freezes"),
     (
         "/api/v1/triggers",
         "All PipelineTriggers",
@@ -172,6 +175,7 @@ fn openapi() -> Value {
         paths.insert(path, json!({"post": operation}));
     }
     paths[CHANGES]["post"] = propose_operation();
+    freezes::add_operations(&mut paths);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -199,7 +203,7 @@ fn read_operation(path: &str, summary: &str, schema: &str) -> Value {
     };
     let mut parameters = path_parameters(path);
     let query = match schema {
-        "Pipelines" | "Promotions" | "Changes" => PAGE_PARAMETERS.to_vec(),
+        "Pipelines" | "Promotions" | "Changes" | "Freezes" => PAGE_PARAMETERS.to_vec(),
         "GitopsClusters" | "PipelineTriggers" => [&["namespace"], PAGE_PARAMETERS].concat(),
         "TargetObjectsList" => [&["cluster", "targetNamespace"], PAGE_PARAMETERS].concat(),
         "Versions" => [APP_PARAMETERS, &["chart", "version"], PAGE_PARAMETERS].concat(),
@@ -315,10 +319,14 @@ fn schemas() -> Value {
     trigger["properties"]["ready"] = json!({"type": "object"});
     let mut action_body = object(&["revision", "note", "changeDigest"]);
     action_body["properties"]["unseen"] = json!({"type": "boolean"});
+    let mut overriding = object(&["reason"]);
+    overriding["properties"]["passes"] = json!({"type": "array", "items": text});
+    action_body["properties"]["override"] = overriding;
     let mut problem = object(&["type", "title", "detail", "requestId"]);
     problem["properties"]["status"] = json!({"type": "integer"});
     let mut all = json!({
         "Problem": problem,
+        "FreezeBody": freezes::body(&text),
         "ActionBody": action_body,
         "File": object(&["path", "content", "title"]),
         "Environments": list(environment),

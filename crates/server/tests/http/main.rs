@@ -10,6 +10,7 @@
 mod approval;
 mod changes;
 mod evidence;
+mod freezes;
 mod guard;
 mod leaf;
 mod leaves;

@@ -9,18 +9,20 @@ pub(super) enum ListedKind {
     Pipelines,
     Promotions,
     Changes,
+    Freezes,
     Triggers,
     Clusters,
 }
 
 /// Each kind and its names; the first one is shown in help and completion.
-const KINDS: [(ListedKind, &[&str]); 5] = [
+const KINDS: [(ListedKind, &[&str]); 6] = [
     (ListedKind::Pipelines, &["pipelines", "pipeline", "pipe"]),
     (
         ListedKind::Promotions,
         &["promotions", "promotion", "promo"],
     ),
     (ListedKind::Changes, &["changes", "change", "chg"]),
+    (ListedKind::Freezes, &["freezes", "freeze", "frz"]),
     (
         ListedKind::Triggers,
         &[
@@ -52,6 +54,7 @@ impl ListedKind {
             Self::Pipelines => ApiResource::erase::<api::Pipeline>(&()),
             Self::Promotions => ApiResource::erase::<api::Promotion>(&()),
             Self::Changes => ApiResource::erase::<api::Change>(&()),
+            Self::Freezes => ApiResource::erase::<api::Freeze>(&()),
             Self::Triggers => ApiResource::erase::<api::PipelineTrigger>(&()),
             Self::Clusters => ApiResource::erase::<api::GitopsCluster>(&()),
         }

@@ -2,12 +2,13 @@
 
 use anyhow::Context;
 use api::{
-    Change, Condition, GitopsCluster, Pipeline, PipelineTrigger, Promotion, change::ChangePhase,
-    cluster::CONNECTIVITY, conditions, pipeline::PipelineStatus, promotion::Phase,
+    Change, Condition, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion,
+    change::ChangePhase, cluster::CONNECTIVITY, conditions, pipeline::PipelineStatus,
+    promotion::Phase,
 };
 use jiff::Timestamp;
 use kube::api::DynamicObject;
-use planner::PipelineSummary;
+use planner::{FreezeState, PipelineSummary};
 use serde::de::DeserializeOwned;
 
 use super::super::{
@@ -215,6 +216,43 @@ pub(super) fn changes(
             TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
             text(status.url.as_ref()),
             text(status.message.as_ref()),
+        ]);
+    }
+    Ok(table)
+}
+
+pub(super) fn freezes(
+    objects: Vec<DynamicObject>,
+    now: Timestamp,
+) -> anyhow::Result<ResourceTable> {
+    let columns = ["NAME", "STATE", "UNTIL", "COVERS", "REASON", "AGE"];
+    let mut table = ResourceTable::new(&columns, &["MESSAGE"]);
+    for object in objects {
+        let freeze: Freeze = read(object)?;
+        let (metadata, spec) = (&freeze.metadata, &freeze.spec);
+        let (word, style, until, message) = match planner::freeze_state(spec, now) {
+            FreezeState::Closed { until } => ("closed", RED, until, None),
+            FreezeState::Open { until } => ("open", GREEN, until, None),
+            FreezeState::Invalid(error) => ("invalid", RED, None, Some(error)),
+        };
+        let pipelines = match spec.pipelines.as_slice() {
+            [] if spec.selector.is_some() => "selected".to_owned(),
+            [] => "all".to_owned(),
+            names => names.join(","),
+        };
+        let covers = match spec.environments.as_slice() {
+            [] => pipelines,
+            names => format!("{pipelines}/{}", names.join(",")),
+        };
+        table.rows.push(vec![
+            text(metadata.namespace.as_ref()),
+            text(metadata.name.as_ref()),
+            TableCell::styled(word, style),
+            text(until.map(|until| format!("{until:.0}")).as_ref()),
+            TableCell::from(covers),
+            TableCell::from(&spec.reason),
+            TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            text(message.as_ref()),
         ]);
     }
     Ok(table)

@@ -1,0 +1,202 @@
+//! `sluice freeze` and `sluice thaw`: stop promotions with a Freeze, and let them go on.
+
+use std::io::Write;
+
+use anyhow::{Context, bail};
+use api::{
+    Freeze, Time,
+    freeze::FreezeSpec,
+    names::{STOP_LABEL, stop_name},
+};
+use jiff::Timestamp;
+use kube::{
+    Api, ResourceExt,
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
+};
+use serde_json::json;
+
+use super::{
+    cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
+    cluster_error::cluster_error,
+};
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct Scope {
+    /// Pipeline, as NAME or NAMESPACE/NAME
+    #[arg(required_unless_present = "all", conflicts_with = "all")]
+    pipeline: Option<String>,
+    /// All pipelines of the namespace; in the controller's own namespace, all pipelines of all
+    #[arg(long)]
+    all: bool,
+    /// Only this environment; can be repeated
+    #[arg(long = "environment", short, value_name = "NAME")]
+    environments: Vec<String>,
+    #[command(flatten)]
+    connection: ClusterFlags,
+}
+
+#[derive(Debug, clap::Args)]
+pub(crate) struct FreezeArguments {
+    #[command(flatten)]
+    scope: Scope,
+    /// Why, as everybody reads it who waits
+    #[arg(long, default_value = "stopped with sluice freeze")]
+    reason: String,
+    /// When it ends: a time such as 2026-12-24T18:00:00Z, or a duration such as 2h [default: with
+    /// `sluice thaw`]
+    #[arg(long, value_name = "TIME", value_parser = until)]
+    until: Option<Until>,
+}
+
+/// When a freeze ends.
+#[derive(Clone, Copy, Debug)]
+enum Until {
+    At(Timestamp),
+    After(std::time::Duration),
+}
+
+fn until(text: &str) -> Result<Until, String> {
+    if let Ok(time) = text.parse() {
+        return Ok(Until::At(time));
+    }
+    let duration: Result<api::Duration, _> = text.parse();
+    let duration = duration.map(|duration| Until::After(duration.length()));
+    duration.map_err(|_| {
+        "write a time such as 2026-12-24T18:00:00Z or a duration such as 2h".to_owned()
+    })
+}
+
+impl Until {
+    fn time(self, now: Timestamp) -> anyhow::Result<Time> {
+        let time = match self {
+            Self::At(time) => time,
+            Self::After(duration) => now
+                .checked_add(duration)
+                .context("--until is too far away")?,
+        };
+        if time <= now {
+            bail!("--until is in the past");
+        }
+        Ok(Time(Timestamp::from_second(time.as_second())?))
+    }
+}
+
+/// What a command is about, read from the cluster.
+struct Stop {
+    cluster: Cluster,
+    namespace: String,
+    pipeline: Option<String>,
+    environments: Vec<String>,
+}
+
+impl Stop {
+    async fn of(scope: &Scope) -> anyhow::Result<Self> {
+        let cluster = scope.connection.connect().await?;
+        let (mut namespace, mut name) = (cluster.namespace.clone(), None);
+        if let Some(typed) = &scope.pipeline {
+            let pipeline = cluster.pipeline(typed).await?;
+            for environment in &scope.environments {
+                require_environment(&pipeline, environment)?;
+            }
+            let (in_namespace, pipeline) = key(&pipeline);
+            (namespace, name) = (in_namespace.to_owned(), Some(pipeline.to_owned()));
+        }
+        Ok(Self {
+            cluster,
+            namespace,
+            pipeline: name,
+            environments: scope.environments.clone(),
+        })
+    }
+
+    fn api(&self) -> Api<Freeze> {
+        self.cluster.api(&self.namespace)
+    }
+
+    /// `prod of podinfo`, `podinfo`, `prod of all pipelines of default`.
+    fn description(&self) -> String {
+        let pipelines = match &self.pipeline {
+            Some(pipeline) => pipeline.clone(),
+            None => format!("all pipelines of namespace {}", self.namespace),
+        };
+        match self.environments.as_slice() {
+            [] => pipelines,
+            environments => format!("{} of {pipelines}", environments.join(", ")),
+        }
+    }
+
+    /// Whether `sluice thaw` for this scope ends a Freeze.
+    fn ends(&self, freeze: &Freeze) -> bool {
+        let spec = &freeze.spec;
+        let is_same = spec.pipelines.as_slice() == self.pipeline.as_slice();
+        let is_in = |name: &String| self.environments.contains(name);
+        let is_named = self.environments.is_empty() || !spec.environments.is_empty();
+        is_same && is_named && (self.environments.is_empty() || spec.environments.iter().all(is_in))
+    }
+}
+
+pub(super) async fn freeze(arguments: &FreezeArguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let stop = Stop::of(&arguments.scope).await?;
+    let until = arguments.until.map(|it| it.time(Timestamp::now()));
+    let until = until.transpose()?;
+    let spec = FreezeSpec {
+        reason: arguments.reason.clone(),
+        pipelines: stop.pipeline.iter().cloned().collect(),
+        environments: stop.environments.clone(),
+        not_after: until.clone(),
+        ..FreezeSpec::default()
+    };
+    let name = stop_name(stop.pipeline.as_deref(), &stop.environments);
+    let mut freeze = Freeze::new(&name, spec);
+    freeze.metadata.labels = Some([(STOP_LABEL.to_owned(), "true".to_owned())].into());
+    let what = stop.description();
+    let written = write(&stop.api(), &freeze).await;
+    written.map_err(|error| cluster_error(&format!("freeze {what}"), error))?;
+    let end = match until {
+        Some(until) => format!("until {}", until.0),
+        None => "until `sluice thaw`".to_owned(),
+    };
+    writeln!(
+        out,
+        "froze {what} {end}: nothing is pushed, opened, merged or sent, except rollbacks"
+    )?;
+    writeln!(out, "freeze {name} in namespace {}", stop.namespace)?;
+    Ok(())
+}
+
+async fn write(freezes: &Api<Freeze>, freeze: &Freeze) -> kube::Result<Freeze> {
+    let parameters = PostParams {
+        field_manager: Some(FIELD_MANAGER.to_owned()),
+        ..PostParams::default()
+    };
+    match freezes.create(&parameters, freeze).await {
+        Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => {}
+        created => return created,
+    }
+    let spec = json!({"reason": freeze.spec.reason, "notAfter": freeze.spec.not_after});
+    let patch = Patch::Merge(json!({"spec": spec}));
+    let parameters = PatchParams::apply(FIELD_MANAGER);
+    freezes.patch(&freeze.name_any(), &parameters, &patch).await
+}
+
+pub(super) async fn thaw(scope: &Scope, out: &mut dyn Write) -> anyhow::Result<()> {
+    let stop = Stop::of(scope).await?;
+    let what = stop.description();
+    let parameters = ListParams::default().labels(&format!("{STOP_LABEL}=true"));
+    let list = stop.api().list(&parameters).await;
+    let list = list.map_err(|error| cluster_error("list the freezes", error))?;
+    let ended: Vec<_> = list.items.into_iter().filter(|it| stop.ends(it)).collect();
+    if ended.is_empty() {
+        bail!(
+            "`sluice freeze` has not frozen {what}; see `sluice get freezes -n {}`",
+            stop.namespace
+        );
+    }
+    for freeze in ended {
+        let name = freeze.name_any();
+        let deleted = stop.api().delete(&name, &DeleteParams::default()).await;
+        deleted.map_err(|error| cluster_error(&format!("delete the freeze {name}"), error))?;
+        writeln!(out, "deleted freeze {name}: {}", freeze.spec.reason)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,136 @@
+//! Gate `freeze`: no Freeze that covers the site is closed.
+//!
+//! It is asked of the existing promotion, so that people can read and approve it during a freeze, and
+//! again before each external step. What is merged is followed. A way back to a revision that ran here
+//! passes the Freezes that allow it, whatever a request calls itself. A person passes others by an
+//! override that names them.
+
+use api::{freeze::AllowedPromotion, pipeline::CoveringFreeze};
+
+use super::{Gate, GateStage, GateVerdict, PromotionQuestion};
+use crate::{
+    freeze,
+    hold::{Hold, HoldReason, list},
+    overrides,
+    promotion_phase::is_unmerged,
+    site::{cluster_key, cluster_of_status},
+    version_order,
+};
+
+pub(super) const GATE: Gate = Gate {
+    name: "freeze",
+    request_overrides: false,
+    rollback_skips: false,
+    stage: GateStage::Promotion,
+    again: Some(ask_again),
+};
+
+pub(crate) fn ask_again(question: &PromotionQuestion<'_>) -> GateVerdict {
+    if !is_unmerged(question.promotion) {
+        return GateVerdict::Pass;
+    }
+    let (freezes, now) = (question.model.freezes.iter(), question.now);
+    let covering = freezes.filter(|it| covers(it, question));
+    let is_way_back = is_way_back(question);
+    let allowed = AllowedPromotion::Rollback;
+    let asked = covering.filter(|it| !(is_way_back && it.times.allow.contains(&allowed)));
+    let overriding = overrides::valid(question);
+    let passes = |it: &&CoveringFreeze| overriding.is_some_and(|by| by.passes(&pass_name(it)));
+    let (passed, asked): (Vec<_>, Vec<_>) = asked.partition(passes);
+    let closed: Vec<_> = asked
+        .iter()
+        .copied()
+        .filter(|it| freeze::is_closed(it, now))
+        .collect();
+    if !closed.is_empty() {
+        return GateVerdict::Wait(hold(question, &closed, &asked));
+    }
+    let is_needed = passed.iter().any(|it| freeze::is_closed(it, now));
+    match overriding.filter(|_| is_needed) {
+        Some(overriding) => GateVerdict::PassByRequest(overriding.sentence()),
+        None => GateVerdict::Pass,
+    }
+}
+
+/// Whether a Freeze covers the site.
+fn covers(freeze: &CoveringFreeze, question: &PromotionQuestion<'_>) -> bool {
+    if !freeze.environments.contains(&question.environment.name) {
+        return false;
+    }
+    let Some(clusters) = &freeze.clusters else {
+        return true;
+    };
+    let namespace = question.pipeline.metadata.namespace.as_deref();
+    let targets = question.site.targets.iter();
+    let mut own = targets.filter_map(|target| cluster_of_status(target));
+    own.any(|cluster| clusters.contains(&cluster_key(cluster, namespace.unwrap_or_default())))
+}
+
+/// Whether the promotion leads back: to a revision that ran in the site, was not rejected there and is no
+/// newer than what runs now, and away from what runs now.
+fn is_way_back(question: &PromotionQuestion<'_>) -> bool {
+    let (spec, site) = (&question.promotion.spec, question.site);
+    let status = question.model.environments.get(&question.environment.name);
+    let has_run =
+        status.is_some_and(|status| status.ran.iter().any(|it| it.revision == spec.revision));
+    let is_rejected = question.rejected.contains(&spec.revision);
+    let leads_away = !site.runs(&spec.revision) || site.failed_at_another(&spec.revision);
+    let shown = spec.shown_revision();
+    let mut running = site.targets.iter().filter_map(|it| it.shown_revision());
+    let is_newer = running.any(|running| version_order::is_older(&running, &shown));
+    has_run && !is_rejected && leads_away && !is_newer
+}
+
+/// The name by which an override passes a Freeze.
+fn pass_name(freeze: &CoveringFreeze) -> String {
+    format!("freeze/{}", shown_name(freeze))
+}
+
+/// The name, with the namespace where that is not the pipeline's.
+fn shown_name(freeze: &CoveringFreeze) -> String {
+    match &freeze.namespace {
+        Some(namespace) => format!("{namespace}/{}", freeze.name),
+        None => freeze.name.clone(),
+    }
+}
+
+fn hold(
+    question: &PromotionQuestion<'_>,
+    closed: &[&CoveringFreeze],
+    asked: &[&CoveringFreeze],
+) -> Hold {
+    let revision = question.promotion.spec.shown_revision();
+    if let Some((freeze, error)) = closed
+        .iter()
+        .find_map(|it| Some((it, it.invalid.as_ref()?)))
+    {
+        let name = shown_name(freeze);
+        return Hold::new(
+            HoldReason::InvalidFreeze,
+            format!(
+                "the Freeze {name} is not understood and counts as closed ({error}), {revision} waits"
+            ),
+            format!("correcting or deleting the Freeze {name}"),
+        );
+    }
+    let described = |it: &&CoveringFreeze| match it.reason.as_str() {
+        "" => shown_name(it),
+        reason => format!("{} ({reason})", shown_name(it)),
+    };
+    let described: Vec<_> = closed.iter().map(described).collect();
+    let names: Vec<_> = closed.iter().map(|it| shown_name(it)).collect();
+    let environment = &question.environment.name;
+    let opens_at = freeze::opens_at(asked, question.now);
+    let resolved_by = match opens_at {
+        Some(opens_at) => format!("waiting until {opens_at:.0}"),
+        None => format!("deleting or editing the Freeze {}", list(&names)),
+    };
+    let sentence = format!(
+        "{environment} is frozen by {}, {revision} waits",
+        list(&described)
+    );
+    Hold {
+        opens_at,
+        ..Hold::new(HoldReason::Frozen, sentence, resolved_by)
+    }
+}

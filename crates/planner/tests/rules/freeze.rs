@@ -1,0 +1,447 @@
+//! Freezes: what they cover, what waits, and what passes.
+
+use std::collections::BTreeMap;
+
+use api::{
+    Freeze, Time,
+    freeze::{AllowedPromotion, FreezeSpec, FreezeTimes},
+    pipeline::{CoveringFreeze, Override, RanRevision, Request, RequestKind, StoredOverride},
+};
+use planner::{ExternalAction, FreezeScope, FreezeState, covering_freezes, freeze_state};
+use serde_json::json;
+
+use crate::{
+    attempt::next_of,
+    drawing::{World, ago, draw, now},
+};
+
+/// A Freeze of prod that allows rollbacks.
+fn freeze(name: &str) -> CoveringFreeze {
+    CoveringFreeze {
+        name: name.to_owned(),
+        reason: "no releases".to_owned(),
+        environments: vec!["prod".to_owned()],
+        times: FreezeTimes {
+            allow: vec![AllowedPromotion::Rollback],
+            ..FreezeTimes::default()
+        },
+        ..CoveringFreeze::default()
+    }
+}
+
+fn until(minutes: u64, mut freeze: CoveringFreeze) -> CoveringFreeze {
+    let end = now() + std::time::Duration::from_secs(minutes * 60);
+    freeze.times.not_after = Some(Time(end));
+    freeze
+}
+
+fn frozen(drawing: &str, freezes: Vec<CoveringFreeze>) -> World {
+    let mut world = draw(drawing);
+    world.pipeline.status.as_mut().unwrap().freezes = freezes;
+    world
+}
+
+/// What comes next for the last promotion of a drawing, during a freeze.
+#[track_caller]
+fn check(drawing: &str, seen: &str, freezes: Vec<CoveringFreeze>, expected: &str) {
+    let next = next_of(&frozen(drawing, freezes), seen);
+    let status = &next.status;
+    let act = match next.action {
+        ExternalAction::Nothing => String::new(),
+        act => format!("{act:?} "),
+    };
+    let reason = status.reason.as_deref().unwrap_or_default();
+    let message = status.message.as_deref().unwrap_or_default();
+    let text = format!("{act}{:?}/{reason}: {message}", status.phase.unwrap());
+    assert_eq!(text, expected, "{drawing}");
+}
+
+const WAITING: &str = "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running";
+
+#[test]
+fn the_promotion_is_created_and_waits() {
+    let world = frozen("dev[2.0.0 ok] > prod[1.0.0 ok]", vec![freeze("stop")]);
+    let plan = world.plan();
+    assert!(format!("{:?}", plan.steps).contains("StartPromotion"));
+    check(
+        WAITING,
+        "missing",
+        vec![freeze("stop")],
+        "Running/Frozen: prod is frozen by stop (no releases), 2.0.0 waits; \
+         resolved by deleting or editing the Freeze stop",
+    );
+    let both = vec![until(30, freeze("a")), until(90, freeze("b"))];
+    check(
+        WAITING,
+        "missing",
+        both.clone(),
+        "Running/Frozen: prod is frozen by a (no releases) and b (no releases), 2.0.0 waits; \
+         resolved by waiting until 2027-01-15T09:30:00Z",
+    );
+    let next = next_of(&frozen(WAITING, both), "missing");
+    assert_eq!(next.requeue_at, "2027-01-15T09:30:00Z".parse().ok());
+}
+
+#[test]
+fn what_needs_approval_can_be_approved_meanwhile() {
+    check(
+        "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval",
+        "",
+        vec![freeze("stop")],
+        "AwaitingApproval/AwaitingApproval: 2.0.0 waits for approval to enter prod; \
+         resolved by an approval of 2.0.0",
+    );
+}
+
+#[test]
+fn what_is_merged_is_followed_and_people_may_merge() {
+    let open = "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge";
+    check(
+        open,
+        "open",
+        vec![freeze("stop")],
+        "WaitingForMerge/Frozen: it is not merged now: prod is frozen by stop (no releases), \
+         2.0.0 waits; resolved by deleting or editing the Freeze stop",
+    );
+    check(
+        open,
+        "merged",
+        vec![freeze("stop")],
+        "Deploying/Deploying: prod does not run 2.0.0 yet",
+    );
+}
+
+#[test]
+fn only_what_covers_the_site_holds_it() {
+    let mut elsewhere = freeze("stop");
+    elsewhere.environments = vec!["staging".to_owned()];
+    let carried_out = "CarryOut Running/Running: the strategy is being carried out";
+    check(WAITING, "missing", vec![elsewhere], carried_out);
+    let mut over = freeze("over");
+    over.times.not_after = Some(ago("1m"));
+    check(WAITING, "missing", vec![over], carried_out);
+    let on_clusters = |clusters: &[&str]| {
+        let mut freeze = freeze("stop");
+        freeze.clusters = Some(clusters.iter().map(|it| (*it).to_owned()).collect());
+        vec![freeze]
+    };
+    let drawing = "dev[2.0.0 ok] > prod[1.0.0 ok on c1]\npromotion prod 2.0.0 Running";
+    check(drawing, "missing", on_clusters(&["c2"]), carried_out);
+    let next = next_of(&frozen(drawing, on_clusters(&["c2", "c1"])), "missing");
+    assert_eq!(next.action, ExternalAction::Nothing);
+}
+
+#[test]
+fn a_freeze_that_is_not_understood_closes_and_says_why() {
+    let mut invalid = freeze("weekend");
+    invalid.invalid = Some("closed[0]: \"Berlin\" is no IANA time zone".to_owned());
+    check(
+        WAITING,
+        "missing",
+        vec![invalid],
+        "Running/InvalidFreeze: the Freeze weekend is not understood and counts as closed \
+         (closed[0]: \"Berlin\" is no IANA time zone), 2.0.0 waits; \
+         resolved by correcting or deleting the Freeze weekend",
+    );
+}
+
+/// Whether a promotion of `revision` goes on while prod runs 2.0.0 and ran `ran`, newest first.
+fn goes_back(
+    revision: &str,
+    kind: RequestKind,
+    ran: &[&str],
+    rejected: &[&str],
+    allow: bool,
+) -> bool {
+    let drawing =
+        format!("dev[3.0.0 ok] > prod[2.0.0 ok]\npromotion prod {revision} Running asked r1");
+    let mut freeze = freeze("stop");
+    if !allow {
+        freeze.times.allow.clear();
+    }
+    let mut world = frozen(&drawing, vec![freeze]);
+    let asked = world.promotions[0].spec.request.as_mut().unwrap();
+    asked.kind = kind;
+    let status = world.pipeline.status.as_mut().unwrap();
+    let prod = status.environments.get_mut("prod").unwrap();
+    let owned = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
+    prod.rejected = owned(rejected);
+    let ran = ran.iter().map(|it| RanRevision {
+        revision: (*it).to_owned(),
+        ..RanRevision::default()
+    });
+    prod.ran = ran.collect();
+    next_of(&world, "missing").action == ExternalAction::CarryOut
+}
+
+#[test]
+fn the_way_back_passes_whatever_the_request_calls_itself() {
+    let ran = ["2.0.0", "1.0.0"];
+    for kind in [RequestKind::Promote, RequestKind::Rollback] {
+        assert!(goes_back("1.0.0", kind, &ran, &[], true), "{kind:?}");
+        assert!(!goes_back("1.0.0", kind, &ran, &[], false), "allow: []");
+        assert!(
+            !goes_back("1.0.0", kind, &ran, &["1.0.0"], true),
+            "rejected here"
+        );
+        assert!(!goes_back("0.9.0", kind, &ran, &[], true), "never ran here");
+        let newer = ["2.0.0", "3.0.0"];
+        assert!(
+            !goes_back("3.0.0", kind, &newer, &[], true),
+            "newer than what runs"
+        );
+    }
+}
+
+/// A frozen promotion with an override that was stored so long ago.
+fn overridden(passes: &[&str], stored: &str) -> World {
+    let mut world = frozen(WAITING, vec![freeze("stop")]);
+    let name = world.promotions[0].metadata.name.clone().unwrap();
+    let status = world.pipeline.status.as_mut().unwrap();
+    let prod = status.environments.get_mut("prod").unwrap();
+    prod.overrides = vec![StoredOverride {
+        request: "r1".to_owned(),
+        promotion: name,
+        by: Some("ann".to_owned()),
+        reason: "incident 7".to_owned(),
+        passes: passes.iter().map(|it| (*it).to_owned()).collect(),
+        at: Some(ago(stored)),
+    }];
+    world
+}
+
+#[test]
+fn an_override_passes_what_it_names_for_an_hour() {
+    let action =
+        |passes: &[&str], stored: &str| next_of(&overridden(passes, stored), "missing").action;
+    assert_eq!(action(&["freeze/stop"], "59m"), ExternalAction::CarryOut);
+    assert_eq!(action(&["freeze/stop"], "60m"), ExternalAction::Nothing);
+    assert_eq!(action(&["freeze/other"], "1m"), ExternalAction::Nothing);
+    assert_eq!(action(&["freeze/team/stop"], "1m"), ExternalAction::Nothing);
+}
+
+fn request(id: &str, passes: Option<&str>) -> Request {
+    Request {
+        id: id.to_owned(),
+        revision: "2.0.0".to_owned(),
+        by: Some("ann".to_owned()),
+        override_gates: passes.map(|pass| Override {
+            reason: "incident 7".to_owned(),
+            passes: vec![pass.to_owned()],
+        }),
+        ..Request::default()
+    }
+}
+
+/// The overrides that are stored after a request in the status was planned.
+fn stored_after(world: &World) -> Vec<StoredOverride> {
+    let (plan, model) = (world.plan(), world.model());
+    let status = planner::apply(&plan, &model, now());
+    status.environments["prod"].overrides.clone()
+}
+
+#[test]
+fn the_controller_stores_an_override_once() {
+    let mut world = frozen(WAITING, vec![freeze("stop")]);
+    let put = |world: &mut World, request: Request| {
+        let status = world.pipeline.status.as_mut().unwrap();
+        status.requests.insert("prod".to_owned(), request);
+    };
+    put(&mut world, request("r1", Some("freeze/stop")));
+    let stored = stored_after(&world);
+    assert_eq!(stored.len(), 1);
+    assert_eq!(
+        stored[0].promotion,
+        *world.promotions[0].metadata.name.as_ref().unwrap()
+    );
+    assert_eq!(stored[0].at, Some(Time(now())));
+    // A request of the same id, however old, does not renew it.
+    let status = world.pipeline.status.as_mut().unwrap();
+    let prod = status.environments.get_mut("prod").unwrap();
+    let mut old = stored;
+    old[0].at = Some(ago("2h"));
+    prod.overrides = old.clone();
+    assert_eq!(stored_after(&world), old);
+    // What it cannot pass is refused.
+    put(&mut world, request("r2", Some("approvals")));
+    let plan = world.plan();
+    let last = plan.environments["prod"].last_request.as_ref().unwrap();
+    assert!(last.refused && last.message.as_ref().unwrap().contains("only freeze/NAME"));
+}
+
+#[test]
+fn the_annotation_needs_the_id_of_its_request() {
+    let written = |id: &str| {
+        let mut world = frozen(WAITING, vec![freeze("stop")]);
+        let wanted = json!({"prod": {"id": "r1", "revision": "2.0.0", "by": "ann",
+            "override": {"reason": "smuggled", "passes": ["freeze/stop"]}}});
+        let overriding = json!({"request": id, "reason": "incident 7", "passes": ["freeze/stop"]});
+        world.pipeline.metadata.annotations = Some(BTreeMap::from([
+            (
+                "pipelines.weave.works/request".to_owned(),
+                wanted.to_string(),
+            ),
+            (
+                "pipelines.weave.works/override".to_owned(),
+                overriding.to_string(),
+            ),
+        ]));
+        stored_after(&world)
+    };
+    assert_eq!(written("r1")[0].reason, "incident 7");
+    assert_eq!(
+        written("r0"),
+        [],
+        "an older override is for an older request"
+    );
+}
+
+fn stored(name: &str, namespace: &str, spec: serde_json::Value) -> Freeze {
+    serde_json::from_value(json!({
+        "metadata": {"name": name, "namespace": namespace}, "spec": spec,
+    }))
+    .unwrap()
+}
+
+/// `name: environments` of each Freeze that covers the pipeline shop of namespace default.
+fn covering(freezes: &[Freeze], namespace_labels: Option<&[(&str, &str)]>) -> String {
+    let mut world = draw("dev[2.0.0 ok on c1] > prod[1.0.0 ok on c2]");
+    let label = ("tier".to_owned(), "web".to_owned());
+    world.pipeline.metadata.labels = Some(BTreeMap::from([label]));
+    let owned = |labels: &[(&str, &str)]| -> BTreeMap<_, _> {
+        let labels = labels
+            .iter()
+            .map(|(key, value)| ((*key).to_owned(), (*value).to_owned()));
+        labels.collect()
+    };
+    let cluster_labels = |_: &str, name: &str| Some(owned(&[("cluster", name)]));
+    let namespace_labels = namespace_labels.map(owned);
+    let scope = FreezeScope {
+        freeze_namespace: Some("sluice"),
+        namespace_labels: namespace_labels.as_ref(),
+        cluster_labels: &cluster_labels,
+    };
+    let covering = covering_freezes(&world.pipeline, &world.model(), freezes, &scope, now());
+    let lines = covering.iter().map(|it| {
+        let invalid = it.invalid.as_ref().map(|error| format!(" ({error})"));
+        format!(
+            "{}: {}{}",
+            it.name,
+            it.environments.join(" "),
+            invalid.unwrap_or_default()
+        )
+    });
+    lines.collect::<Vec<_>>().join("; ")
+}
+
+#[test]
+fn every_selector_has_to_match() {
+    let one = |spec| covering(&[stored("f", "default", spec)], None);
+    assert_eq!(one(json!({"reason": "r"})), "f: dev prod");
+    assert_eq!(
+        one(json!({"reason": "r", "environments": ["prod"]})),
+        "f: prod"
+    );
+    assert_eq!(
+        one(json!({"reason": "r", "pipelines": ["shop"]})),
+        "f: dev prod"
+    );
+    assert_eq!(one(json!({"reason": "r", "pipelines": ["cart"]})), "");
+    assert_eq!(
+        one(json!({"reason": "r", "selector": {"matchLabels": {"tier": "web"}}})),
+        "f: dev prod"
+    );
+    assert_eq!(
+        one(json!({"reason": "r", "selector": {"matchLabels": {"tier": "db"}}})),
+        ""
+    );
+    let on_c2 = json!({"matchLabels": {"cluster": "c2"}});
+    assert_eq!(
+        one(json!({"reason": "r", "clusterSelector": on_c2})),
+        "f: prod"
+    );
+    assert_eq!(
+        one(json!({"reason": "r", "clusterSelector": on_c2, "environments": ["dev"]})),
+        ""
+    );
+    assert_eq!(
+        covering(&[stored("f", "other", json!({"reason": "r"}))], None),
+        ""
+    );
+}
+
+#[test]
+fn the_freeze_namespace_covers_all_and_ignores_what_tenants_can_relabel() {
+    let one = |spec, labels| covering(&[stored("f", "sluice", spec)], labels);
+    let relabelled = json!({"reason": "r", "selector": {"matchLabels": {"tier": "db"}}});
+    assert_eq!(one(relabelled, None), "f: dev prod");
+    let narrowed = json!({"reason": "r", "namespaceSelector": {"matchLabels": {"team": "a"}}});
+    assert_eq!(one(narrowed.clone(), Some(&[("team", "a")])), "f: dev prod");
+    assert_eq!(one(narrowed.clone(), Some(&[("team", "b")])), "");
+    let unknown = "f: dev prod (the labels of the namespace are not known)";
+    assert_eq!(one(narrowed, None), unknown);
+}
+
+#[test]
+fn what_cannot_be_read_covers_and_is_invalid() {
+    let text = covering(
+        &[stored(
+            "f",
+            "default",
+            json!({"reason": "r", "allow": "Everything"}),
+        )],
+        None,
+    );
+    assert!(
+        text.starts_with("f: dev prod (invalid type: string"),
+        "{text}"
+    );
+    let selector = json!({"matchExpressions": [{"key": "a", "operator": "Like"}]});
+    let text = covering(
+        &[stored(
+            "f",
+            "default",
+            json!({"reason": "r", "selector": selector}),
+        )],
+        None,
+    );
+    assert!(text.starts_with("f: dev prod (selector: "), "{text}");
+}
+
+#[test]
+fn closed_freezes_come_first_and_the_list_is_bounded() {
+    let over = |name: &str| {
+        let spec = json!({"reason": "r", "notAfter": "2020-01-01T00:00:00Z"});
+        stored(name, "default", spec)
+    };
+    let mut freezes: Vec<_> = (0..20).map(|it| over(&format!("a{it:02}"))).collect();
+    freezes.push(stored("z", "default", json!({"reason": "r"})));
+    let text = covering(&freezes, None);
+    assert!(text.starts_with("z: dev prod; a00"), "{text}");
+    assert_eq!(text.split("; ").count(), 16);
+}
+
+#[test]
+fn a_list_shows_what_a_freeze_says_now() {
+    let state = |spec: serde_json::Value| {
+        let spec: FreezeSpec = serde_json::from_value(spec).unwrap();
+        freeze_state(&spec, now())
+    };
+    // 15 January 2027, 08:00 UTC, a Friday.
+    let weekend = json!({"reason": "r", "closed": [{"cron": "0 16 * * FRI", "window": "64h"}]});
+    let opens = FreezeState::Open {
+        until: "2027-01-15T16:00:00Z".parse().ok(),
+    };
+    assert_eq!(state(weekend), opens);
+    assert_eq!(
+        state(json!({"reason": "r"})),
+        FreezeState::Closed { until: None }
+    );
+    let office = json!({"reason": "r", "openOnly": [{"cron": "0 9 * * *", "window": "8h"}]});
+    let closed = FreezeState::Closed {
+        until: "2027-01-15T09:00:00Z".parse().ok(),
+    };
+    assert_eq!(state(office), closed);
+    let wrong = json!({"reason": "r", "closed": [{"cron": "x", "window": "1h"}]});
+    assert!(matches!(state(wrong), FreezeState::Invalid(_)));
+}

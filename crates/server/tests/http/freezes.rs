@@ -1,0 +1,100 @@
+//! The stop button: who may freeze, what is stored, and overrides.
+
+use api::Freeze;
+use http::Request;
+use kube::{Api, api::ListParams};
+use serde_json::{Value, json};
+
+use crate::{
+    rest::{get, grant, post},
+    world::{World, ask},
+};
+
+const FREEZES: &str = "/api/v1/freezes/default";
+
+async fn stored(world: &World) -> Vec<Freeze> {
+    let freezes: Api<Freeze> = Api::namespaced(world.client.clone(), "default");
+    freezes.list(&ListParams::default()).await.unwrap().items
+}
+
+#[tokio::test(start_paused = true)]
+async fn who_may_freeze_stops_and_lets_go_on() {
+    let world = World::new().await;
+    grant(&world, "ann", &["freeze"], "pipelines").await;
+    grant(
+        &world,
+        "eve",
+        &["promote", "approve", "suspend"],
+        "pipelines",
+    )
+    .await;
+    let name = world.pipeline().await.metadata.name.unwrap();
+    let body = json!({"pipeline": name, "environments": ["prod"], "reason": "incident 7"});
+    let refused = post(&world, "eve", FREEZES, body.clone()).await;
+    assert_eq!(refused.code, 403, "{}", refused.body);
+    assert!(
+        refused.body.contains("eve may not freeze pipelines"),
+        "{}",
+        refused.body
+    );
+    let created = post(&world, "ann", FREEZES, body.clone()).await;
+    assert_eq!(created.code, 201, "{}", created.body);
+    let all = stored(&world).await;
+    assert_eq!(all.len(), 1);
+    assert_eq!(all[0].spec.environments, ["prod"]);
+    assert_eq!(all[0].spec.pipelines, [name]);
+    // Again: the same Freeze with another reason.
+    let mut again = body;
+    again["reason"] = json!("incident 8");
+    again["until"] = json!("2030-01-01T00:00:00Z");
+    assert_eq!(post(&world, "ann", FREEZES, again).await.code, 201);
+    let all = stored(&world).await;
+    assert_eq!((all.len(), all[0].spec.reason.as_str()), (1, "incident 8"));
+    let location = created.headers["location"].to_str().unwrap().to_owned();
+    let delete = |user: &str| {
+        let request = Request::delete(&location).header("Authorization", format!("Bearer {user}"));
+        request.body(String::new())
+    };
+    assert_eq!(ask(&world.rest, delete("eve")).await.code, 403);
+    assert_eq!(ask(&world.rest, delete("ann")).await.code, 204);
+    assert_eq!(ask(&world.rest, delete("ann")).await.code, 404);
+    assert_eq!(stored(&world).await.len(), 0);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_unknown_environment_is_refused_and_a_list_needs_its_right() {
+    let world = World::new().await;
+    grant(&world, "ann", &["freeze"], "pipelines").await;
+    grant(&world, "bob", &["list"], "freezes").await;
+    let name = world.pipeline().await.metadata.name.unwrap();
+    let wrong = json!({"pipeline": name, "environments": ["nowhere"]});
+    assert_eq!(post(&world, "ann", FREEZES, wrong).await.code, 404);
+    let all = json!({"reason": "everything"});
+    assert_eq!(post(&world, "ann", FREEZES, all).await.code, 201);
+    assert_eq!(get(&world, "ann", FREEZES).await.code, 403);
+    let listed = get(&world, "bob", FREEZES).await;
+    let listed: Value = serde_json::from_str(&listed.body).unwrap();
+    assert_eq!(listed["items"][0]["spec"]["reason"], "everything");
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_override_needs_its_right_and_a_reason() {
+    let world = World::new().await;
+    grant(&world, "ann", &["promote", "override"], "pipelines").await;
+    grant(&world, "eve", &["promote"], "pipelines").await;
+    let name = world.pipeline().await.metadata.name.unwrap();
+    let path = format!("/api/v1/pipelines/default/{name}/environments/prod/promote");
+    let body = |reason: &str, pass: &str| json!({"revision": "1.2.3", "override": {"reason": reason, "passes": [pass]}});
+    let good = body("incident 7", "freeze/weekend");
+    let refused = post(&world, "eve", &path, good.clone()).await;
+    assert_eq!(refused.code, 403, "{}", refused.body);
+    let unnamed = post(&world, "ann", &path, body("", "freeze/weekend")).await;
+    assert_eq!(unnamed.code, 422, "{}", unnamed.body);
+    let unknown = post(&world, "ann", &path, body("why", "approvals")).await;
+    assert_eq!(unknown.code, 422, "{}", unknown.body);
+    assert_eq!(post(&world, "ann", &path, good).await.code, 202);
+    let status = world.pipeline().await.status.unwrap();
+    let request = &status.requests["prod"];
+    let overriding = request.override_gates.as_ref().unwrap();
+    assert_eq!(overriding.reason, "incident 7");
+}

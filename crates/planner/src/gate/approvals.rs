@@ -15,6 +15,7 @@ use kube::ResourceExt;
 use super::{Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
     hold::{Hold, HoldReason, list},
+    overrides::override_of,
     promotion_phase::phase_of,
     time::{Timestamp, later, stored},
 };
@@ -250,6 +251,9 @@ impl<'a> ApprovalQuestion<'a> {
         if !is_among(approval, &policy.from) {
             return Some(NotCounted::NotAmongApprovers);
         }
+        if self.is_overridden_by(&approval.by) {
+            return Some(NotCounted::Requester);
+        }
         if policy.not_requester
             && let Some(because) = self.requested_by(&approval.by)
         {
@@ -282,6 +286,12 @@ impl<'a> ApprovalQuestion<'a> {
         let owners = self.promotion.owner_references().iter();
         let mut pipelines = owners.filter(|owner| owner.kind == "Pipeline");
         pipelines.all(|owner| owner.uid == *uid)
+    }
+
+    /// Whether the user overrode a gate for the promotion: then somebody else must approve.
+    fn is_overridden_by(&self, user: &str) -> bool {
+        let overriding = self.pipeline.and_then(|it| override_of(it, self.promotion));
+        overriding.is_some_and(|it| it.by.as_deref() == Some(user))
     }
 
     /// Whether the user asked for the promotion: it was created for their request, or their request

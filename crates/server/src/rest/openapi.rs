@@ -18,7 +18,7 @@ pub(super) async fn document() -> Response {
 }
 
 /// Path, summary, and the schema of the response.
-const READS: [(&str, &str, &str); 19] = [
+const READS: [(&str, &str, &str); 20] = [
     ("/api/v1/pipelines", "All pipelines", "Pipelines"),
     (
         "/api/v1/pipelines/{namespace}",

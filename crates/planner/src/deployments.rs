@@ -154,10 +154,8 @@ fn running(status: &EnvironmentStatus, found: &[Deployment]) -> Option<Deploymen
 /// Failed releases that no failed promotion tells of.
 fn failures(status: &EnvironmentStatus, found: &[Deployment]) -> Vec<Deployment> {
     let is_known = |revision: &str| {
-        let failed = found.iter().filter(|it| it.kind == DeploymentKind::Failed);
-        failed
-            .into_iter()
-            .any(|it| identity(&it.revision) == identity(revision))
+        let mut failed = found.iter().filter(|it| it.kind == DeploymentKind::Failed);
+        failed.any(|it| identity(&it.revision) == identity(revision))
     };
     let failures = status.failures.iter();
     let failures = failures.filter(|failure| !is_known(&failure.revision));

@@ -158,12 +158,12 @@ impl PipelineView<'_> {
     /// Says that there is nothing to say.
     fn idle(&self) -> Element {
         let element = tag("p").id("idle").class("dim");
-        let names = self.pipeline.spec.environments.iter().map(|it| &it.name);
+        let mut names = self.pipeline.spec.environments.iter().map(|it| &it.name);
         let is_busy = |name: &String| {
             let plan = self.plan.environments.get(name);
             plan.is_some_and(|it| it.hold.is_some()) || self.current_promotion(name).is_some()
         };
-        match names.into_iter().any(is_busy) {
+        match names.any(is_busy) {
             true => element.set("hidden", true),
             false => element.text("Nothing waits, and nothing is on its way."),
         }

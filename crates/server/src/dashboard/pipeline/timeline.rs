@@ -57,7 +57,6 @@ impl Window {
     /// How far a time is from the start, in percent with two digits.
     fn percent(&self, at: Timestamp) -> f64 {
         let seconds = (at.as_second() - self.start.as_second()).clamp(0, self.seconds);
-        #[expect(clippy::cast_precision_loss, reason = "only drawn")]
         let share = seconds as f64 / self.seconds as f64;
         (share * 10_000.0).round() / 100.0
     }

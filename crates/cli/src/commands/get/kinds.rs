@@ -80,8 +80,8 @@ pub(super) struct Selection {
 }
 
 impl Selection {
-    pub(super) fn covers(&self, name: &String) -> bool {
-        self.names.is_empty() || self.names.contains(name)
+    pub(super) fn covers(&self, name: &str) -> bool {
+        self.names.is_empty() || self.names.iter().any(|it| it == name)
     }
 }
 

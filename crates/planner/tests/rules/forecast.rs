@@ -62,10 +62,7 @@ fn world() -> impl Strategy<Value = String> {
         setting("any", 0.3),
         setting("suspended", 0.1),
     );
-    let under_way = prop::option::weighted(
-        0.3,
-        prop::sample::select(vec!["Running", "AwaitingApproval approved"]),
-    );
+    let under_way = setting("\npromotion prod 2.0.0 Running", 0.3);
     let dev = prop::collection::vec(target, 1..3);
     (dev, settings, under_way).prop_map(|(dev, (soak, manual, any, suspended), under_way)| {
         let settings = [soak, manual, any, suspended];
@@ -74,7 +71,6 @@ fn world() -> impl Strategy<Value = String> {
             true => String::new(),
             false => format!("{{{}}}", settings.join(", ")),
         };
-        let under_way = under_way.map(|state| format!("\npromotion prod 2.0.0 {state}"));
         let under_way = under_way.unwrap_or_default();
         format!(
             "dev[{}] > prod{settings}[1.0.0 ok]{under_way}",
@@ -84,7 +80,11 @@ fn world() -> impl Strategy<Value = String> {
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(200))]
+    #![proptest_config(ProptestConfig {
+        cases: 200,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
 
     /// Nobody does anything, and the clock runs. Sluice opens the pull request exactly when the forecast
     /// says, and never if something is needed.

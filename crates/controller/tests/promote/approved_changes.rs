@@ -160,3 +160,36 @@ async fn a_crash_anywhere_after_the_approval_leaves_one_pull_request() {
     assert_eq!(change_of(&opened[0]), Some(change));
     assert_eq!(world.repository.pull_requests().await.len(), 1);
 }
+
+/// A person approves what the promotion showed at the time.
+async fn approve_change(world: &World, change: &PromotionChange, at: &str) {
+    let promotions = world.all_promotions().await;
+    let name = promotions[0].metadata.name.as_deref().unwrap();
+    let approval = json!({"by": "ann", "at": at, "changeDigest": change.digest});
+    let patch = Patch::Merge(json!({"spec": {"approvals": [approval]}}));
+    let (api, none) = (world.promotions(), PatchParams::default());
+    api.patch(name, &none, &patch).await.unwrap();
+}
+
+/// The value is edited in git between the approval and the push, whichever of the two is seen first.
+#[tokio::test]
+async fn a_base_branch_that_was_edited_after_the_approval_waits_for_approval_again() {
+    let world = with_manifest(World::promotion).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    let approved = expect_change_from(&world, "1.0.0").await;
+    edit(&world, PROD, &manifest("1.0.5", "default:app:prod")).await;
+    approve_change(&world, &approved, "2026-01-01T00:00:00Z").await;
+    let edited = expect_change_from(&world, "1.0.5").await;
+    assert_ne!(approved.digest, edited.digest);
+    let says_why = wait_for(async || {
+        let status = world.all_promotions().await[0].status.clone().unwrap();
+        let message = status.message.unwrap_or_default();
+        message.contains("ann approved another change than this one")
+    });
+    assert!(says_why.await);
+    world.expect("prod 1.1.0 AwaitingApproval").await;
+    assert_eq!(world.repository.tip(BRANCH).await, None);
+    approve_change(&world, &edited, "2026-01-02T00:00:00Z").await;
+    world.expect("prod 1.1.0 WaitingForMerge").await;
+    assert_eq!(world.version(BRANCH, PROD).await, "1.1.0");
+}

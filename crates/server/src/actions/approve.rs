@@ -3,6 +3,8 @@
 //! Callers authorize first. Every write carries the resourceVersion that was read and is made anew after a
 //! conflict, so that nothing somebody else wrote in between is lost.
 
+use std::time::Duration;
+
 use api::{
     Promotion,
     promotion::{Approval, Rejection},
@@ -19,6 +21,9 @@ use crate::{AppState, FIELD_MANAGER};
 
 /// How often a write is tried again after a conflict.
 const MAX_ATTEMPTS: usize = 5;
+/// How often, and how many times at most, a new promotion is read until it has a phase.
+const PHASE_POLL: Duration = Duration::from_millis(100);
+const PHASE_POLLS: usize = 50;
 
 impl AppState {
     /// The promotions of a revision into an environment that await approval, read from the API
@@ -53,6 +58,7 @@ impl AppState {
         promotion: &Promotion,
         approval: Approval,
     ) -> Result<(), kube::Error> {
+        let promotion = &self.with_phase(promotion).await?;
         let status = promotion.status.as_ref();
         let change = status.and_then(|status| status.change.as_ref());
         let approval = Approval {
@@ -67,6 +73,21 @@ impl AppState {
             Some(json!({"approvals": all}))
         };
         self.patch_promotion(promotion, add).await
+    }
+
+    /// Waits until the controller has looked at a new promotion: only then is known what it changes.
+    async fn with_phase(&self, promotion: &Promotion) -> Result<Promotion, kube::Error> {
+        let namespace = promotion.namespace().unwrap_or_default();
+        let api: Api<Promotion> = Api::namespaced(self.client.clone(), &namespace);
+        let mut newest = promotion.clone();
+        for _ in 0..PHASE_POLLS {
+            if newest.status.as_ref().is_some_and(|it| it.phase.is_some()) {
+                break;
+            }
+            tokio::time::sleep(PHASE_POLL).await;
+            newest = api.get(&promotion.name_any()).await?;
+        }
+        Ok(newest)
     }
 
     /// Rejects a promotion, unless somebody has rejected it already.

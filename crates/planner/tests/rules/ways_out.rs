@@ -57,11 +57,17 @@ impl Simulation {
             HoldReason::RequestUnderWay
             | HoldReason::ApprovedUnderWay
             | HoldReason::WaitingForPredecessor => self.end_what_is_under_way(),
+            // Without mending what failed, the request fails as well.
+            HoldReason::PromotionFailed => {
+                for truth in self.truth.get_mut("prod").unwrap() {
+                    truth.failed = None;
+                }
+                self.request(RequestKind::Promote, revision);
+            }
             HoldReason::SourceFailed
             | HoldReason::OlderThanRunning
             | HoldReason::AlreadyRan
-            | HoldReason::Rejected
-            | HoldReason::PromotionFailed => self.request(RequestKind::Promote, revision),
+            | HoldReason::Rejected => self.request(RequestKind::Promote, revision),
             HoldReason::AwaitingApproval => {
                 let all = (0..4).flat_map(|nth| [(nth, 0), (nth, 1)]);
                 all.for_each(|(nth, person)| self.approve(nth, person));

@@ -1,7 +1,9 @@
 //! How fast, how small and how quiet the pipeline loop is.
 //!
 //! The clusters run in this process (or, with `--real`, as real control planes), the loop in a
-//! process of its own, so that its memory is its own. Everything goes over loopback.
+//! process of its own, so that its memory is its own. Everything goes over loopback. `--pipelines N`
+//! sets their number; `--binary FILE` measures that `sluice` with all its controllers and its server
+//! instead of the pipeline reconciler alone.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -25,13 +27,18 @@ fn main() {
         return;
     }
     let is_real = arguments.iter().any(|argument| argument == "--real");
+    let value_of = |flag: &str| {
+        let at = arguments.iter().position(|argument| argument == flag)?;
+        arguments.get(at + 1).cloned()
+    };
+    let pipelines = value_of("--pipelines").map(|text| text.parse().expect("a number"));
     let runtime = tokio::runtime::Builder::new_multi_thread()
         .enable_all()
         .build();
     let runtime = runtime.expect("a runtime with the default settings starts");
     match std::env::var(ROLE) {
         Ok(kubeconfig) => runtime.block_on(run_loop(&kubeconfig)),
-        Err(_) => runtime.block_on(bench(is_real)),
+        Err(_) => runtime.block_on(bench(is_real, pipelines, value_of("--binary"))),
     }
 }
 
@@ -51,8 +58,8 @@ async fn run_loop(kubeconfig: &str) {
     controller::pipeline::run(shared).await;
 }
 
-async fn bench(is_real: bool) {
-    let scale = if is_real {
+async fn bench(is_real: bool, pipelines: Option<usize>, binary: Option<String>) {
+    let mut scale = if is_real {
         Scale {
             pipelines: 1_000,
             leaves: 1,
@@ -65,6 +72,7 @@ async fn bench(is_real: bool) {
             is_real,
         }
     };
+    scale.pipelines = pipelines.unwrap_or(scale.pipelines);
     println!(
         "{} pipelines, {} environments each, {} leaf cluster(s), {}",
         scale.pipelines,
@@ -78,7 +86,7 @@ async fn bench(is_real: bool) {
     );
     let world = World::build(&scale).await;
     let mut watch = measure::Watch::start(&world).await;
-    let controller = measure::Controller::start(&world);
+    let controller = measure::Controller::start(&world, binary.as_deref());
 
     let synced = watch.until_synced(scale.pipelines).await;
     println!("fully synced              {synced:>8.2?}");

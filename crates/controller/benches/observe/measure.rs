@@ -20,20 +20,44 @@ use crate::{
 };
 
 /// The loop in a process of its own; it ends with this.
-pub(crate) struct Controller(Child);
+pub(crate) struct Controller {
+    process: Child,
+    _folder: tempfile::TempDir,
+}
 
 impl Controller {
-    pub(crate) fn start(world: &World) -> Self {
-        let program = std::env::current_exe().expect("the path of this program");
-        let child = Command::new(program)
-            .env(ROLE, &world.hub.kubeconfig)
-            .spawn();
-        Self(child.expect("a second process"))
+    /// Starts the reconciler, or the whole of `binary`.
+    pub(crate) fn start(world: &World, binary: Option<&str>) -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let mut command = match binary {
+            None => {
+                let program = std::env::current_exe().expect("the path of this program");
+                let mut command = Command::new(program);
+                command.env(ROLE, &world.hub.kubeconfig);
+                command
+            }
+            Some(binary) => {
+                let kubeconfig = folder.path().join("kubeconfig");
+                std::fs::write(&kubeconfig, &world.hub.kubeconfig).expect("a kubeconfig on disk");
+                let mut command = Command::new(binary);
+                command.args(["controller", "--allow-internal-urls", "--kubeconfig"]);
+                command.arg(kubeconfig);
+                command.args(["--log-level", "warn", "--leader-elect=false"]);
+                for listener in ["promotion-hook", "rest", "metrics", "health-probe"] {
+                    command.arg(format!("--{listener}-bind-address=127.0.0.1:0"));
+                }
+                command
+            }
+        };
+        Self {
+            process: command.spawn().expect("a second process"),
+            _folder: folder,
+        }
     }
 
     /// Resident memory in MiB.
     pub(crate) fn memory(&self) -> u64 {
-        let path = format!("/proc/{}/status", self.0.id());
+        let path = format!("/proc/{}/status", self.process.id());
         let text = std::fs::read_to_string(path).unwrap_or_default();
         let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:"));
         let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<u64>().ok());
@@ -43,8 +67,8 @@ impl Controller {
 
 impl Drop for Controller {
     fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
+        let _ = self.process.kill();
+        let _ = self.process.wait();
     }
 }
 

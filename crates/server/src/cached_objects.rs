@@ -164,6 +164,12 @@ impl CachedObjects {
         total
     }
 
+    pub(crate) fn freezes(&self) -> Vec<Arc<Freeze>> {
+        let mut freezes = self.caches.freezes.all();
+        freezes.retain(|it| self.is_included(&ObjectKey::of(&it.metadata).namespace));
+        freezes
+    }
+
     pub(crate) fn all_triggers(&self) -> Vec<Arc<PipelineTrigger>> {
         let mut triggers = self.caches.triggers.all();
         triggers.retain(|it| self.is_included(&ObjectKey::of(&it.metadata).namespace));

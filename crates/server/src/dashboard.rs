@@ -4,7 +4,7 @@
 //! | module | responsibility |
 //! | --- | --- |
 //! | `page` | the page of an address, and its parts |
-//! | `list`, `pipeline`, `objects`, `approvals`, `clusters`, `triggers`, `changes` | the parts of each page |
+//! | `list`, `pipeline`, `objects`, `approvals`, `freezes`, `clusters`, `triggers`, `changes` | the parts of each page |
 //! | `apps` | all apps, read from clusters; not kept up to date |
 //! | `create` | the form for a new pipeline, which is proposed in git |
 //! | `find` | what the command palette finds |
@@ -27,6 +27,7 @@ mod components;
 mod create;
 mod decision;
 mod find;
+mod freezes;
 mod html;
 mod icons;
 mod layout;
@@ -74,6 +75,8 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
         .route(&format!("{PIPELINE}/yaml"), get(yaml::show))
         .route(&format!("{PIPELINE}/act"), post(actions::act))
         .route("/approvals", get(show))
+        .route("/freezes", get(show))
+        .route("/freezes/act", post(freezes::act))
         .route("/clusters", get(show))
         .route("/triggers", get(show))
         .route("/apps", get(apps::show))

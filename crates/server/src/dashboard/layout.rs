@@ -23,15 +23,17 @@ pub(super) const WAITING: &str = "waiting";
 pub(super) enum Tab {
     Pipelines,
     Approvals,
+    Freezes,
     Apps,
     Clusters,
     Triggers,
 }
 
 impl Tab {
-    const ALL: [(&str, &str, Self); 5] = [
+    const ALL: [(&str, &str, Self); 6] = [
         ("/pipelines", "Pipelines", Self::Pipelines),
         ("/approvals", "Approvals", Self::Approvals),
+        ("/freezes", "Freezes", Self::Freezes),
         ("/apps", "Apps", Self::Apps),
         ("/clusters", "Clusters", Self::Clusters),
         ("/triggers", "Triggers", Self::Triggers),

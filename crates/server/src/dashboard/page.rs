@@ -13,7 +13,7 @@ use percent_encoding::percent_decode_str;
 use runtime::ObjectKey;
 
 use super::{
-    approvals, changes, clusters,
+    approvals, changes, clusters, freezes,
     html::Html,
     layout::{self, Tab},
     list::{self, PipelineFilter},
@@ -30,6 +30,7 @@ pub(super) enum DashboardPage {
     Pipeline(ObjectKey),
     Objects(ObjectKey, ObjectsQuery),
     Approvals,
+    Freezes,
     Clusters,
     Triggers,
     Changes,
@@ -103,6 +104,7 @@ impl DashboardPage {
             ["changes"] => Some(Self::Changes),
             ["changes", namespace, name] => key(namespace, name).map(Self::Change),
             ["approvals"] => Some(Self::Approvals),
+            ["freezes"] => Some(Self::Freezes),
             ["clusters"] => Some(Self::Clusters),
             ["triggers"] => Some(Self::Triggers),
             _ => None,
@@ -112,6 +114,7 @@ impl DashboardPage {
     pub(super) fn tab(&self) -> Option<Tab> {
         Some(match self {
             Self::Approvals => Tab::Approvals,
+            Self::Freezes => Tab::Freezes,
             Self::Clusters => Tab::Clusters,
             Self::Triggers => Tab::Triggers,
             _ => Tab::Pipelines,
@@ -124,6 +127,7 @@ impl DashboardPage {
             Self::Pipeline(key) => key.name.clone(),
             Self::Objects(key, _) => format!("Objects of {}", key.name),
             Self::Approvals => "Approvals".to_owned(),
+            Self::Freezes => "Freezes".to_owned(),
             Self::Clusters => "Clusters".to_owned(),
             Self::Triggers => "Triggers".to_owned(),
             Self::Changes => "Proposals".to_owned(),
@@ -152,6 +156,7 @@ impl DashboardPage {
             Self::Pipeline(key) => pipeline::parts(app_state, viewer, key).await,
             Self::Objects(key, query) => objects::parts(app_state, viewer, key, query).await,
             Self::Approvals => approvals::parts(app_state, viewer).await,
+            Self::Freezes => freezes::parts(app_state, viewer).await,
             Self::Clusters => clusters::parts(app_state, viewer).await,
             Self::Triggers => triggers::parts(app_state, viewer).await,
             Self::Changes => changes::parts(app_state, viewer).await,
@@ -166,6 +171,7 @@ impl DashboardPage {
             Self::Pipeline(key) => pipeline::frame(key, parts),
             Self::Objects(key, query) => objects::frame(key, query, parts),
             Self::Approvals => approvals::frame(parts),
+            Self::Freezes => freezes::frame(parts),
             Self::Clusters => clusters::frame(parts),
             Self::Triggers => triggers::frame(parts),
             Self::Changes => changes::frame(parts),

@@ -273,3 +273,42 @@ fn a_promotion_is_rejected_with_a_note() {
     browser.until("document.title === 'Approvals · Sluice'");
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
+
+#[test]
+fn a_pipeline_is_frozen_and_goes_on() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = waiting(&["app"]);
+    world.grant("vera", &["get", "list"]);
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.shows("Approve 5.0.0");
+    browser.evaluate("document.getElementById('actions-menu').open = true");
+    browser.fill("#freeze-environment", "prod");
+    browser.fill("#freeze-reason", "no <b>releases</b> today");
+    browser.fill("#freeze-until", "2036-12-24T18:00");
+    browser.press("Stop promotions");
+    browser.shows("Promotions of app are stopped by the freeze");
+    world.go(&mut browser, "/freezes");
+    browser.shows("no <b>releases</b> today");
+    browser.shows("closed");
+    browser.screenshot("freezes");
+    let name = browser.evaluate("document.querySelector('tbody th').firstChild.textContent");
+    let name = name.as_str().unwrap().to_owned();
+    browser.press(&format!("End {name}"));
+    browser.shows(&format!("The freeze {name} has ended."));
+    browser.shows("No freezes");
+    // Who may not freeze is offered nothing, and gets no further with a form of their own.
+    world.go(&mut browser, "/login");
+    browser.fill("#token", "vera");
+    browser.press("Sign in");
+    world.go(&mut browser, "/freezes");
+    browser.shows("You may not list freezes");
+    let own = "fetch('/freezes/act', {method: 'POST', body: new URLSearchParams({
+        csrf: document.querySelector('[name=csrf]').value, verb: 'freeze', namespace: 'shop', pipeline: 'app'})})
+        .then((it) => it.text())";
+    let refused = browser.evaluate(own).to_string();
+    assert!(refused.contains("vera may not freeze"), "{refused}");
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}

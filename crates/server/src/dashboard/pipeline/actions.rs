@@ -13,6 +13,7 @@ use crate::{
     dashboard::{
         components::hidden_field,
         decision::{action_form, note},
+        freezes::freeze_form,
         html::{Element, tag},
         version::shortened,
     },
@@ -25,6 +26,7 @@ const VERBS: [&str; 3] = ["approve", "promote", "suspend"];
 /// The actions that the viewer may take.
 pub(super) struct AllowedActions {
     may_suspend: bool,
+    may_freeze: bool,
     /// The allowed verbs, by environment.
     verbs: BTreeMap<String, BTreeSet<&'static str>>,
 }
@@ -52,7 +54,14 @@ impl AllowedActions {
             }
         }
         let may_suspend = caller.may_see(&AccessRequest::new("suspend", key)).await?;
-        Ok(Self { may_suspend, verbs })
+        let may_freeze = caller
+            .may_see(&AccessRequest::freeze(&key.namespace))
+            .await?;
+        Ok(Self {
+            may_suspend,
+            may_freeze,
+            verbs,
+        })
     }
 
     pub(super) fn contains(&self, verb: &str, environment: &str) -> bool {
@@ -66,7 +75,7 @@ impl PipelineView<'_> {
     pub(super) fn actions(&self) -> Element {
         let environments = self.pipeline.spec.environments.iter().enumerate();
         let groups = environments.filter_map(|(index, it)| self.environment_actions(it, index));
-        let groups: Vec<Element> = groups.chain(self.suspend_all()).collect();
+        let groups: Vec<Element> = groups.chain(self.whole_pipeline()).collect();
         let element = tag("div").id("actions");
         if groups.is_empty() {
             return element;
@@ -77,8 +86,24 @@ impl PipelineView<'_> {
         element.child(menu.child(summary).child(panel))
     }
 
+    /// What concerns all environments.
+    fn whole_pipeline(&self) -> Option<Element> {
+        let names = self.pipeline.spec.environments.iter();
+        let names: Vec<&str> = names.map(|it| it.name.as_str()).collect();
+        let freeze = self.allowed.may_freeze.then(|| {
+            let form = freeze_form(self.key, &names, self.csrf);
+            disclosure("freeze", "Freeze…", form)
+        });
+        let suspend = self.suspend_all();
+        if freeze.is_none() && suspend.is_none() {
+            return None;
+        }
+        let group = tag("div").class("group");
+        let group = group.child(tag("h2").text(&self.key.name));
+        Some(group.child(freeze).child(suspend))
+    }
+
     fn suspend_all(&self) -> Option<Element> {
-        let name = &self.key.name;
         let (verb, label, consequence) = match self.pipeline.spec.suspend {
             true => (
                 "resume",
@@ -96,11 +121,8 @@ impl PipelineView<'_> {
             .form(verb, "")
             .child(tag("p").class("dim").text(consequence))
             .child(tag("button").text(label));
-        let group = tag("div")
-            .class("group")
-            .child(tag("h2").text(name))
-            .child(disclosure("suspend-all", &format!("{label}…"), form));
-        self.allowed.may_suspend.then_some(group)
+        let disclosure = disclosure("suspend-all", &format!("{label}…"), form);
+        self.allowed.may_suspend.then_some(disclosure)
     }
 
     fn environment_actions(&self, environment: &Environment, index: usize) -> Option<Element> {

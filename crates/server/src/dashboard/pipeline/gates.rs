@@ -79,6 +79,8 @@ pub(super) struct GateNode {
 struct GateLabels<'a> {
     settings: &'a PromotionSettings,
     source: Option<&'a str>,
+    /// Whether a Freeze covers the environment, open or closed.
+    is_covered: bool,
     /// How many approvals were given, and how many are needed.
     approvals: (usize, usize),
 }
@@ -90,6 +92,12 @@ impl PipelineView<'_> {
         let mut gates = self.gates(environment, index);
         gates.retain(|gate| gate.is_drawn);
         gates
+    }
+
+    fn is_covered_by_freeze(&self, environment: &str) -> bool {
+        let status = self.pipeline.status.as_ref();
+        let mut freezes = status.into_iter().flat_map(|it| &it.freezes);
+        freezes.any(|it| it.environments.iter().any(|name| name == environment))
     }
 
     fn gates(&self, environment: &Environment, index: usize) -> Vec<GateNode> {
@@ -111,6 +119,7 @@ impl PipelineView<'_> {
             settings,
             source: self.source_of(environment).map(|it| it.name.as_str()),
             approvals: (given, needed),
+            is_covered: self.is_covered_by_freeze(name),
         };
         let answers = self.plan.environments.get(name);
         let answers = answers.map(|it| it.gates.as_slice()).unwrap_or_default();
@@ -187,6 +196,7 @@ impl GateLabels<'_> {
             "readiness" => true,
             "soak" => self.settings.soak.is_some(),
             "approvals" => self.settings.needs_approval(),
+            "freeze" => self.is_covered,
             _ => false,
         }
     }

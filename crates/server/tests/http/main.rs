@@ -7,6 +7,7 @@
     reason = "a failing test is a panic"
 )]
 
+mod decisions;
 mod approval;
 mod changes;
 mod evidence;

@@ -84,6 +84,13 @@ impl Simulation {
             for approval in &mut promotion.spec.approvals {
                 approval.change_digest = Some(digest.clone());
             }
+            if promotion.spec.needs_approval {
+                let status = promotion.status.get_or_insert_default();
+                status.change = Some(PromotionChange {
+                    digest,
+                    ..PromotionChange::default()
+                });
+            }
         }
         let model = world.model();
         let truth = model.environments.iter().map(|(name, environment)| {

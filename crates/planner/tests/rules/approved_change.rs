@@ -14,7 +14,7 @@ use crate::{
 const WAITING: &str =
     "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval";
 const APPROVED: &str =
-    "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval approved";
+    "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval by ann@sha256:1";
 
 fn must_read(world: &World, edited: bool) -> bool {
     let input = AttemptInput {

@@ -8,7 +8,7 @@ use super::{candidate::source_of, input::PlanInput};
 
 impl PlanInput<'_> {
     /// The digest of the artifact of a version: that of the environment before, else that of any target,
-    /// else that of an earlier promotion. Nothing where the revision is a digest itself, and where it is
+    /// else that of the history or of an earlier promotion. Nothing where the revision is a digest itself, and where it is
     /// not clear.
     pub(super) fn artifact_digest(&self, environment: &str, revision: &str) -> Option<String> {
         if is_digest(revision) {
@@ -22,10 +22,14 @@ impl PlanInput<'_> {
         let source = source.and_then(|source| self.model.environments.get(&source.name));
         let source = source.into_iter().flat_map(|it| &it.targets);
         let all = self.model.environments.values().flat_map(|it| &it.targets);
+        let ran = self.model.environments.values().flat_map(|it| &it.ran);
+        let ran = ran.filter(|ran| ran.revision == revision);
+        let ran = ran.filter_map(|ran| ran.digest.clone());
         let promoted = self.promotions.iter().rev().map(|it| &it.spec);
         let promoted = promoted.filter(|spec| spec.revision == revision);
         only(source.filter_map(digest))
             .or_else(|| only(all.filter_map(digest)))
+            .or_else(|| only(ran))
             .or_else(|| promoted.into_iter().find_map(|spec| spec.digest.clone()))
     }
 }

@@ -203,6 +203,8 @@ fn meant(input: &PlanInput<'_>, text: &str) -> Result<String, String> {
     if is_digest(revision) || is_known {
         return Ok(revision.to_owned());
     }
+    let ran = environments.clone().flat_map(|it| &it.ran);
+    let ran = ran.filter(|ran| ran.version.as_deref() == Some(text));
     let running = environments
         .flat_map(|it| &it.targets)
         .filter_map(|target| {
@@ -211,7 +213,9 @@ fn meant(input: &PlanInput<'_>, text: &str) -> Result<String, String> {
         });
     let promotions = input.promotions.iter().map(|promotion| &promotion.spec);
     let promoted = promotions.filter(|spec| spec.version == text);
-    let all = running.chain(promoted.map(|spec| spec.revision.as_str()));
+    let all = running
+        .chain(promoted.map(|spec| spec.revision.as_str()))
+        .chain(ran.map(|ran| ran.revision.as_str()));
     let digests: BTreeSet<&str> = all.filter(|digest| is_digest(digest)).collect();
     let digests: Vec<&str> = digests.into_iter().collect();
     match digests[..] {
@@ -263,6 +267,10 @@ pub(super) fn known_version(input: &PlanInput<'_>, text: &str) -> String {
         return tag(text).to_owned();
     }
     let environments = input.model.environments.values();
+    let ran = environments.clone().flat_map(|it| &it.ran);
+    let ran = ran.filter(|ran| ran.revision == revision);
+    // Entries that earlier versions stored have nothing but the revision.
+    let mut ran = ran.filter_map(|ran| ran.version.clone().filter(|it| it != revision));
     let seen = environments
         .flat_map(|environment| &environment.targets)
         .filter(|target| target.revision.as_deref() == Some(revision))
@@ -281,7 +289,8 @@ pub(super) fn known_version(input: &PlanInput<'_>, text: &str) -> String {
             .filter(|_| is_git && input.spec.track.is_none());
         version.unwrap_or_else(|| revision.to_owned())
     };
-    seen.or_else(written).unwrap_or_else(by_form)
+    let seen = seen.or_else(written);
+    seen.or_else(|| ran.next()).unwrap_or_else(by_form)
 }
 
 /// Refuses a request for an environment that is only shown.

@@ -154,3 +154,34 @@ fn a_version_of_two_artifacts_is_held() {
         hold.message()
     );
 }
+
+/// A rollback to what ran before, by its version: nothing runs it any more.
+#[test]
+fn the_history_knows_which_artifact_a_version_was() {
+    let started = |drawing: &str, version: &str, entry: Value| {
+        let mut world = draw(&format!("{drawing}\nrequest prod Rollback {version} r1"));
+        let status = world.pipeline.status.as_mut().unwrap();
+        let prod = status.environments.get_mut("prod").unwrap();
+        prod.ran.push(serde_json::from_value(entry).unwrap());
+        let start = world.plan().steps.into_iter().find_map(|step| match step {
+            planner::Step::StartPromotion(promotion) => Some(promotion.spec),
+            _ => None,
+        });
+        let spec = start.unwrap();
+        let digest = spec.artifact_digest().map(str::to_owned);
+        (spec.revision, spec.version, digest.unwrap_or_default())
+    };
+    let text = |text: &str| text.to_owned();
+    let kustomization = "dev[2.0.0@sha256:b ok] > prod[2.0.0@sha256:b ok]\nkustomization";
+    let entry = json!({"revision": "sha256:a", "version": "1.0.0", "digest": "sha256:a"});
+    assert_eq!(
+        started(kustomization, "1.0.0", entry),
+        (text("sha256:a"), text("1.0.0"), text("sha256:a"))
+    );
+    let chart = "dev[2.0.0 ok] > prod[2.0.0 ok]";
+    let entry = json!({"revision": "1.0.0", "version": "1.0.0", "digest": "sha256:a"});
+    assert_eq!(
+        started(chart, "1.0.0", entry),
+        (text("1.0.0"), text("1.0.0"), text("sha256:a"))
+    );
+}

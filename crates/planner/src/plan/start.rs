@@ -17,7 +17,6 @@ use super::{
     site::{SiteDecision, SitePlanner, WantedRevision},
 };
 use crate::{
-    gate::approvals,
     gate::approvals::ApprovalQuestion,
     promotion_diff::source_range_of_new,
     promotion_phase::{is_deploying, is_unmerged, name_of, shown_by},

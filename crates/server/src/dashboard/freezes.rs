@@ -48,8 +48,9 @@ pub(super) async fn parts(
     freezes.sort_by_key(|it| (it.namespace(), it.name_any()));
     let rows = freezes.iter().map(|freeze| async move {
         let namespace = namespace_of(freeze);
-        let may_end = viewer.caller.may_see(&AccessRequest::freeze(&namespace));
-        let csrf = may_end.await?.then_some(viewer.session.csrf.as_str());
+        let to_end = AccessRequest::freeze(&namespace);
+        let may_end = viewer.caller.may_see(&to_end).await?;
+        let csrf = may_end.then_some(viewer.session.csrf.as_str());
         Ok::<_, Problem>(row(freeze, app_state.clock.now(), csrf))
     });
     let mut parts = PageParts {

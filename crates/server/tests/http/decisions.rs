@@ -62,7 +62,10 @@ async fn who_asks_does_not_approve_where_somebody_else_must() {
     assert_eq!(asked.code, 202, "{}", asked.body);
     world.settle().await;
     let promotions = world.promotions().await;
-    let own = promotions.iter().find(|it| it.spec.request.is_some()).unwrap();
+    let own = promotions
+        .iter()
+        .find(|it| it.spec.request.is_some())
+        .unwrap();
     assert!(own.spec.approvals.is_empty(), "the request is no approval");
     let body = json!({"revision": "6.0.0"});
     let refused = act(&world, "ann", "approve", body.clone()).await;
@@ -90,13 +93,22 @@ async fn a_rejection_ends_the_promotion() {
     let answer = act(&world, "ann", "reject", body.clone()).await;
     assert_eq!(answer.code, 200, "{}", answer.body);
     let rejection = world.promotions().await[0].spec.rejection.clone().unwrap();
-    assert_eq!((rejection.by.as_str(), rejection.note.as_deref()), ("ann", Some("it loses orders")));
+    assert_eq!(
+        (rejection.by.as_str(), rejection.note.as_deref()),
+        ("ann", Some("it loses orders"))
+    );
     world.settle().await;
     let status = world.promotions().await[0].status.clone().unwrap();
     assert_eq!(status.reason.as_deref(), Some("Rejected"));
-    let rejected = world.pipeline().await.status.unwrap().environments["prod"].rejected.clone();
+    let rejected = world.pipeline().await.status.unwrap().environments["prod"]
+        .rejected
+        .clone();
     assert_eq!(rejected, ["5.0.0"]);
-    assert_eq!(act(&world, "ann", "reject", body).await.code, 409, "it has ended");
+    assert_eq!(
+        act(&world, "ann", "reject", body).await.code,
+        409,
+        "it has ended"
+    );
 }
 
 #[tokio::test(start_paused = true)]

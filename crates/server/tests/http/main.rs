@@ -7,9 +7,9 @@
     reason = "a failing test is a panic"
 )]
 
-mod decisions;
 mod approval;
 mod changes;
+mod decisions;
 mod evidence;
 mod freezes;
 mod guard;

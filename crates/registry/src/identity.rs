@@ -51,10 +51,13 @@ impl Provider {
     }
 }
 
+/// Reads an environment variable by its name.
+type ReadVariable = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// The workload identity of this process.
 pub struct WorkloadIdentity {
     http: OutboundHttp,
-    variable: Box<dyn Fn(&str) -> Option<String> + Send + Sync>,
+    variable: ReadVariable,
 }
 
 impl WorkloadIdentity {

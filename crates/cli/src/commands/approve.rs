@@ -1,6 +1,6 @@
 //! `sluice approve`: records an approval for the promotions that wait for it.
 
-use std::io::Write;
+use std::{io::Write, time::Duration};
 
 use anyhow::{anyhow, bail};
 use api::{Pipeline, Promotion, Time, promotion::Approval, revision::identity};
@@ -18,6 +18,10 @@ use super::{
     terminal::clean,
     wait::{WaitFlags, promotions_state},
 };
+
+/// How often, and how many times, a promotion that the controller has not looked at yet is read again.
+const PREPARED_RETRY: Duration = Duration::from_millis(250);
+const PREPARED_ATTEMPTS: usize = 20;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -42,7 +46,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let pipeline = cluster.pipeline(&arguments.pipeline).await?;
     let environment = arguments.environment.as_str();
     require_environment(&pipeline, environment)?;
-    let promotions = cluster.promotions(&pipeline).await?;
+    let promotions = prepared_promotions(&cluster, &pipeline).await?;
     let chosen = choose(arguments, &pipeline, &promotions)?;
     let user = cluster.user().await?;
     for promotion in &chosen {
@@ -64,6 +68,23 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         .wait
         .wait(&cluster, &pipeline, |_, all| promotions_state(&names, all))
         .await
+}
+
+/// The promotions, once the controller has computed what new ones change: an approval is for that change.
+async fn prepared_promotions(
+    cluster: &Cluster,
+    pipeline: &Pipeline,
+) -> anyhow::Result<Vec<Promotion>> {
+    let is_new = |it: &Promotion| it.status.as_ref().is_none_or(|it| it.phase.is_none());
+    let mut promotions = cluster.promotions(pipeline).await?;
+    for _ in 0..PREPARED_ATTEMPTS {
+        if !promotions.iter().any(is_new) {
+            break;
+        }
+        tokio::time::sleep(PREPARED_RETRY).await;
+        promotions = cluster.promotions(pipeline).await?;
+    }
+    Ok(promotions)
 }
 
 /// The promotions to approve: all that wait with one revision.

@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, time::Duration};
 
 use anyhow::{Context, bail};
 use api::{
-    Pipeline,
+    Pipeline, Promotion,
     pipeline::{EnvironmentStatus, PipelineStatus},
     promotion::{Approval, Phase},
 };
@@ -17,6 +17,8 @@ use crate::standalone::OWNER;
 
 /// How often the pipeline is read.
 const POLL_INTERVAL: Duration = Duration::from_millis(200);
+/// How often a promotion that waits for approval is looked for.
+const APPROVAL_ATTEMPTS: usize = 100;
 /// Time limit of the scripted run.
 const TIMEOUT: Duration = Duration::from_secs(300);
 
@@ -140,17 +142,7 @@ impl<'a> Walkthrough<'a> {
     /// Approves the waiting promotion as a user.
     async fn approve(&self, by: &str, environment: &str, revision: &str) -> anyhow::Result<()> {
         let promotions = self.setup.promotions();
-        let all = promotions
-            .list(&ListParams::default())
-            .await
-            .context("cannot list promotions")?;
-        let waiting = all.into_iter().find(|promotion| {
-            let phase = promotion.status.as_ref().and_then(|status| status.phase);
-            let is_here =
-                promotion.spec.environment == environment && promotion.spec.revision == revision;
-            is_here && phase == Some(Phase::AwaitingApproval)
-        });
-        let waiting = waiting.context("no promotion waits for approval")?;
+        let waiting = self.awaiting_approval(environment, revision).await?;
         let name = waiting.metadata.name.unwrap_or_default();
         let status = waiting.status.unwrap_or_default();
         let digest = status.change.map(|change| change.digest);
@@ -166,6 +158,29 @@ impl<'a> Walkthrough<'a> {
             .patch(&name, &PatchParams::default(), &patch)
             .await;
         approved.map(drop).context("cannot approve")
+    }
+
+    /// The promotion that waits for approval. What it changes is computed after it was created.
+    async fn awaiting_approval(
+        &self,
+        environment: &str,
+        revision: &str,
+    ) -> anyhow::Result<Promotion> {
+        let is_meant = |promotion: &Promotion| {
+            let (spec, status) = (&promotion.spec, promotion.status.as_ref());
+            spec.environment == environment
+                && spec.revision == revision
+                && status.and_then(|status| status.phase) == Some(Phase::AwaitingApproval)
+        };
+        for _ in 0..APPROVAL_ATTEMPTS {
+            let listed = self.setup.promotions().list(&ListParams::default()).await;
+            let mut listed = listed.context("cannot list promotions")?.into_iter();
+            if let Some(promotion) = listed.find(is_meant) {
+                return Ok(promotion);
+            }
+            sleep(POLL_INTERVAL).await;
+        }
+        bail!("no promotion waits for approval")
     }
 }
 

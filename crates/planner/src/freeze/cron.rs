@@ -242,6 +242,6 @@ mod tests {
             error("@every 1h"),
             "\"@every 1h\" names no time of day; write five fields"
         );
-        assert_eq!(error("CRON_TZ=UTC 0 0 * * *").contains("6 fields"), true);
+        assert!(error("CRON_TZ=UTC 0 0 * * *").contains("6 fields"));
     }
 }

@@ -158,7 +158,8 @@ impl SitePlanner<'_> {
         };
         let wanted = match request::wanted(input, name, &request) {
             Ok(wanted) => wanted,
-            Err(refusal) => {
+            Err(text) => {
+                let refusal = request::refused(input, name, &request, &text);
                 decision.says.last_request = Some(refusal);
                 return false;
             }

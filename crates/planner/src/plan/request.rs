@@ -156,32 +156,29 @@ pub(super) fn wanted(
     input: &PlanInput<'_>,
     environment: &str,
     request: &Request,
-) -> Result<WantedRevision, HandledRequest> {
+) -> Result<WantedRevision, String> {
     if let Some(text) = refused_override(request) {
-        return Err(refused(input, environment, request, &text));
+        return Err(text);
     }
     let settings = input.settings(environment);
     let policy = settings.and_then(|settings| settings.approval_policy.as_ref());
     if request.by.is_none() && policy.is_some_and(|policy| policy.not_requester) {
         let text =
             "somebody else than who asks must approve, and it does not say who asks; add \"by\"";
-        return Err(refused(input, environment, request, text));
+        return Err(text.to_owned());
     }
     if request.kind == RequestKind::Retry {
-        return retry::failed(input, environment, request)
-            .map_err(|text| refused(input, environment, request, &text));
+        return retry::failed(input, environment, request);
     }
     if !is_usable(&request.revision) {
-        return Err(refused(input, environment, request, "it names no revision"));
+        return Err("it names no revision".to_owned());
     }
-    let revision = meant(input, &request.revision)
-        .map_err(|text| refused(input, environment, request, &text))?;
+    let revision = meant(input, &request.revision)?;
     if !request.unseen && !is_known(input, &revision, request) {
-        let text = format!(
+        return Err(format!(
             "no target, source or report of this pipeline has {revision}, and it never ran; \
              check the revision, or ask for it with --unseen (`unseen: true`)"
-        );
-        return Err(refused(input, environment, request, &text));
+        ));
     }
     Ok(WantedRevision {
         version: known_version(input, &request.revision),

@@ -164,8 +164,7 @@ fn goes_back(
     asked.kind = kind;
     let status = world.pipeline.status.as_mut().unwrap();
     let prod = status.environments.get_mut("prod").unwrap();
-    let owned = |texts: &[&str]| texts.iter().map(|it| (*it).to_owned()).collect();
-    prod.rejected = owned(rejected);
+    prod.rejected = rejected.iter().map(|it| (*it).to_owned()).collect();
     let ran = ran.iter().map(|it| RanRevision {
         revision: (*it).to_owned(),
         ..RanRevision::default()

@@ -54,6 +54,10 @@ impl Simulation {
             | HoldReason::SourceTargetsDiffer
             | HoldReason::SourceNotReady => self.mend_source(),
             HoldReason::Soaking => self.now = hold.opens_at.unwrap(),
+            HoldReason::Frozen => match hold.opens_at {
+                Some(opens_at) => self.now = opens_at,
+                None => self.thaw(),
+            },
             HoldReason::RequestUnderWay
             | HoldReason::ApprovedUnderWay
             | HoldReason::WaitingForPredecessor => self.end_what_is_under_way(),

@@ -15,10 +15,15 @@ use crate::{access::AccessRequest, problem::Problem, view};
 impl EnvironmentAction<'_> {
     pub(super) async fn approve(&self, body: &ActionBody) -> Result<ActionResult, Problem> {
         let revision = body.revision()?;
-        let waiting = self
-            .app_state
-            .awaiting_approval(self.key, self.environment, revision);
-        let waiting = waiting.await?;
+        let list = || {
+            let app_state = self.app_state;
+            app_state.awaiting_approval(self.key, self.environment, revision)
+        };
+        let mut waiting = list().await?;
+        if let Some(new) = waiting.iter().find(|it| is_new(it)) {
+            self.wait_until_prepared(&new.name_any()).await;
+            waiting = list().await?;
+        }
         if waiting.is_empty() {
             let detail = self.not_awaiting_approval(revision);
             return Err(Problem::new(StatusCode::CONFLICT, detail));
@@ -105,6 +110,17 @@ impl EnvironmentAction<'_> {
         })
     }
 
+    /// Waits, for a bounded time, until the controller has computed what a new promotion changes: an
+    /// approval is for that change.
+    async fn wait_until_prepared(&self, promotion: &str) {
+        let is_prepared = self.app_state.wait_for(self.key, |pipeline| {
+            let status = view::status_of(pipeline, self.environment)?;
+            let shown = status.promotion.as_ref()?;
+            (shown.name != promotion || shown.phase.is_some()).then_some(())
+        });
+        is_prepared.await;
+    }
+
     /// Approves what the caller's own request led to, if they may approve and their approval counts. Waits
     /// until the controller has computed what it changes.
     pub(super) async fn approve_own(
@@ -117,12 +133,7 @@ impl EnvironmentAction<'_> {
         if request.override_gates.is_some() || !self.caller.may(&access).await? {
             return Ok(());
         }
-        let is_prepared = self.app_state.wait_for(self.key, |pipeline| {
-            let status = view::status_of(pipeline, self.environment)?;
-            let shown = status.promotion.as_ref()?;
-            (shown.name != promotion || shown.phase.is_some()).then_some(())
-        });
-        is_prepared.await;
+        self.wait_until_prepared(promotion).await;
         let all = self.app_state.list_promotions(self.key).await?;
         // The request may name the tag of the digest that is promoted.
         let led_to = all.iter().find(|it| it.name_any() == promotion);
@@ -138,6 +149,14 @@ impl EnvironmentAction<'_> {
         }
         Ok(())
     }
+}
+
+/// Whether the controller has not looked at a promotion yet.
+fn is_new(promotion: &Promotion) -> bool {
+    promotion
+        .status
+        .as_ref()
+        .is_none_or(|it| it.phase.is_none())
 }
 
 /// Whether the caller named no change, or the one that the promotion would make now.

@@ -177,7 +177,7 @@ fn buttons_are_for_who_may() {
     browser.press("Sign in");
     world.go(&mut browser, "/pipelines/shop/app");
     let verbs = "[...new Set([...document.querySelectorAll('main [name=verb]')].map((it) => it.value))].join()";
-    assert_eq!(browser.evaluate(verbs), "promote");
+    assert_eq!(browser.evaluate(verbs), "promote,cancel");
 }
 
 #[test]

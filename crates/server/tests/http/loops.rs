@@ -73,10 +73,9 @@ async fn of_pipeline(
                 api.create(&PostParams::default(), promotion).await?;
             }
             Step::SupersedePromotion { name, by } => {
-                let reason = planner::superseded_by(by);
-                let patch = Patch::Merge(json!({"spec": {"withdrawn": {"reason": reason}}}));
-                api.patch(name, &PatchParams::default(), &patch).await?;
+                withdraw(&api, name, &planner::superseded_by(by)).await?;
             }
+            Step::WithdrawPromotion { name, reason } => withdraw(&api, name, reason).await?,
             other => panic!("no test asks for {other:?}"),
         }
     }
@@ -89,6 +88,12 @@ async fn of_pipeline(
         api.replace_status(&pipeline.name_any(), &parameters, &written)
             .await?;
     }
+    Ok(())
+}
+
+async fn withdraw(api: &Api<Promotion>, name: &str, reason: &str) -> Result<(), Error> {
+    let patch = Patch::Merge(json!({"spec": {"withdrawn": {"reason": reason}}}));
+    api.patch(name, &PatchParams::default(), &patch).await?;
     Ok(())
 }
 

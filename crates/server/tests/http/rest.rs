@@ -398,11 +398,8 @@ async fn what_is_shown_is_what_is_stored_and_planned() {
     );
     let gates = get(&world, "bob", &format!("{APP}/gates")).await;
     let gates: Value = serde_json::from_str(&gates.body).unwrap();
-    let of_prod = gates["items"].as_array().unwrap().iter();
-    let of_prod = of_prod
-        .filter(|it| it["environment"] == "prod")
-        .next()
-        .unwrap();
+    let mut items = gates["items"].as_array().unwrap().iter();
+    let of_prod = items.find(|it| it["environment"] == "prod").unwrap();
     assert_eq!(of_prod["revision"], "5.0.0");
     let asked: Vec<_> = of_prod["gates"].as_array().unwrap().iter().collect();
     let names = asked.iter().map(|it| it["gate"].as_str().unwrap());
@@ -414,7 +411,9 @@ async fn what_is_shown_is_what_is_stored_and_planned() {
     );
     let forecast = get(&world, "bob", &format!("{APP}/forecast")).await;
     let forecast: Value = serde_json::from_str(&forecast.body).unwrap();
-    let needs = &forecast["items"].as_array().unwrap().last().unwrap()["needs"];
+    let mut items = forecast["items"].as_array().unwrap().iter();
+    let of_prod = items.find(|it| it["environment"] == "prod").unwrap();
+    let needs = &of_prod["needs"];
     assert_eq!(needs[0]["reason"], "AwaitingApproval", "{forecast}");
     let wrong = get(&world, "bob", &format!("{APP}/forecast?at=tomorrow")).await;
     assert_eq!(wrong.code, 400);

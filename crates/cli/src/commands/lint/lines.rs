@@ -93,6 +93,10 @@ impl PathStep<'_> {
                 let end = items.next().map_or(block.len(), |(end, _)| end);
                 let mut below = block[start..end].to_vec();
                 below[0].text = below[0].text.replacen('-', " ", 1);
+                // A dash on a line of its own.
+                if below[0].text.trim().is_empty() {
+                    below.remove(0);
+                }
                 Some((first.number, below))
             }
         }

@@ -214,7 +214,8 @@ fn request(
 ) -> anyhow::Result<Request> {
     let revision = requested.revision;
     let may_be_empty = matches!(requested.kind, RequestKind::Cancel | RequestKind::Retry);
-    if !is_usable(revision) && !(may_be_empty && revision.is_empty()) {
+    let is_left_out = may_be_empty && revision.is_empty();
+    if !is_left_out && !is_usable(revision) {
         bail!("{revision:?} is not a revision");
     }
     let at = whole_seconds(Timestamp::now());

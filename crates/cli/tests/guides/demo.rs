@@ -46,7 +46,7 @@ async fn until(shell: &mut Shell, command: &str) {
 async fn until_approval_is_asked_for(shell: &mut Shell) {
     until(
         shell,
-        "sluice explain podinfo prod | grep -q 'waits for approval'",
+        "sluice explain podinfo prod | grep -q 'promotion of .*: AwaitingApproval'",
     )
     .await;
 }
@@ -185,7 +185,7 @@ async fn guides_for_users_work_on_the_demo() {
     let dashboard = Guide::read("docs/dashboard.md").unwrap();
     shell.follow_all(dashboard.blocks()).await.unwrap();
     shell.sh("sluice demo push 6.4.0").await.unwrap();
-    let waits = "sluice explain podinfo prod | grep -q '6.4.0 waits for approval'";
+    let waits = "sluice explain podinfo prod | grep -q 'promotion of 6.4.0.*: AwaitingApproval'";
     until(&mut shell, waits).await;
     let decisions = approvals.under("Reject, cancel and retry");
     shell.follow_all(decisions).await.unwrap();

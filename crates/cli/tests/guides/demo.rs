@@ -214,6 +214,9 @@ async fn a_release_is_proposed_by_a_signed_call() {
         format!("http://127.0.0.1:{hooks}"),
     );
     until(&mut shell, "kubectl get pipelines >/dev/null 2>&1").await;
+    // The hooks are served after the embedded API.
+    let served = format!("curl -s -o /dev/null http://127.0.0.1:{hooks}/");
+    until(&mut shell, &served).await;
     let pipeline = r#"
 kubectl create namespace team
 kubectl --namespace team create secret generic key --from-literal "hmac-key=$KEY"

@@ -46,7 +46,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let pipeline = cluster.pipeline(&arguments.pipeline).await?;
     let environment = arguments.environment.as_str();
     require_environment(&pipeline, environment)?;
-    let promotions = prepared_promotions(&cluster, &pipeline).await?;
+    let promotions = prepared_promotions(&cluster, &pipeline, environment).await?;
     let chosen = choose(arguments, &pipeline, &promotions)?;
     let user = cluster.user().await?;
     for promotion in &chosen {
@@ -70,15 +70,17 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         .await
 }
 
-/// The promotions, once the controller has computed what new ones change: an approval is for that change.
+/// The promotions, once the controller has computed what new ones into an environment change: an approval is for that change.
 async fn prepared_promotions(
     cluster: &Cluster,
     pipeline: &Pipeline,
+    environment: &str,
 ) -> anyhow::Result<Vec<Promotion>> {
-    let is_new = |it: &Promotion| it.status.as_ref().is_none_or(|it| it.phase.is_none());
+    let is_pending =
+        |it: &Promotion| it.spec.environment == environment && planner::is_change_pending(it);
     let mut promotions = cluster.promotions(pipeline).await?;
     for _ in 0..PREPARED_ATTEMPTS {
-        if !promotions.iter().any(is_new) {
+        if !promotions.iter().any(is_pending) {
             break;
         }
         tokio::time::sleep(PREPARED_RETRY).await;

@@ -126,6 +126,12 @@ fn may_be_approved(promotion: &Promotion) -> bool {
     is_open && phase.is_none_or(|phase| phase == Phase::AwaitingApproval)
 }
 
+/// Whether the controller has not looked at a new promotion yet. What it changes is not known then, so
+/// that an approval would not count.
+pub fn is_change_pending(promotion: &Promotion) -> bool {
+    phase_of(promotion).is_none()
+}
+
 /// Whether a person can approve the promotion now, by the promotion alone: the controller says that it
 /// waits for approvals, and has seen those that were given, or they are too few in any case.
 pub(crate) fn is_awaited(promotion: &Promotion) -> bool {

@@ -7,7 +7,7 @@ use api::{
 };
 use http::StatusCode;
 use kube::ResourceExt;
-use planner::{approving_group, hook::awaiting_approval, rejectable};
+use planner::{approving_group, hook::awaiting_approval, is_change_pending, rejectable};
 
 use super::{ActionBody, ActionResult, EnvironmentAction, recorded_name};
 use crate::{access::AccessRequest, problem::Problem, view};
@@ -20,7 +20,7 @@ impl EnvironmentAction<'_> {
             app_state.awaiting_approval(self.key, self.environment, revision)
         };
         let mut waiting = list().await?;
-        if let Some(new) = waiting.iter().find(|it| is_new(it)) {
+        if let Some(new) = waiting.iter().find(|it| is_change_pending(it)) {
             self.wait_until_prepared(&new.name_any()).await;
             waiting = list().await?;
         }
@@ -149,14 +149,6 @@ impl EnvironmentAction<'_> {
         }
         Ok(())
     }
-}
-
-/// Whether the controller has not looked at a promotion yet.
-fn is_new(promotion: &Promotion) -> bool {
-    promotion
-        .status
-        .as_ref()
-        .is_none_or(|it| it.phase.is_none())
 }
 
 /// Whether the caller named no change, or the one that the promotion would make now.

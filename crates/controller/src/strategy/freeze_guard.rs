@@ -24,6 +24,8 @@ type Labels = BTreeMap<String, String>;
 #[derive(Clone)]
 pub(super) struct FreezeGuard {
     hub: Client,
+    /// The only namespace that is read, besides that of the Freezes for all namespaces.
+    namespace: Option<String>,
     freeze_namespace: Option<String>,
     clock: Clock,
 }
@@ -32,6 +34,7 @@ impl FreezeGuard {
     pub(super) fn new(hub: Client, settings: &Settings) -> Self {
         Self {
             hub,
+            namespace: settings.namespace.clone(),
             freeze_namespace: settings.freeze_namespace.clone(),
             clock: Clock::start(),
         }
@@ -113,7 +116,9 @@ impl FreezeGuard {
     }
 
     async fn cluster_labels(&self) -> Result<BTreeMap<ObjectKey, Labels>, kube::Error> {
-        let clusters = self.list::<GitopsCluster>(None).await?;
+        let clusters = self
+            .list::<GitopsCluster>(self.namespace.as_deref())
+            .await?;
         let labels = clusters.into_iter().map(|cluster| {
             let key = ObjectKey::of(&cluster.metadata);
             (key, cluster.metadata.labels.unwrap_or_default())

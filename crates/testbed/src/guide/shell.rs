@@ -236,7 +236,10 @@ impl Shell {
         let state = self.folder().join(".state");
         let mut known = std::fs::read_to_string(&state).unwrap_or_default();
         known.push_str(&std::mem::take(&mut self.fresh));
-        std::fs::write(&state, known).map_err(system("keeping the shell's variables"))?;
+        // Replaced as a whole: a command in the background may be about to read it.
+        let new = self.folder().join(".state.new");
+        let replaced = std::fs::write(&new, known).and_then(|()| std::fs::rename(&new, &state));
+        replaced.map_err(system("keeping the shell's variables"))?;
         let mut command = Command::new("bash");
         command
             .args(["-c", &format!("{RESUME}{script}")])

@@ -120,6 +120,10 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> Workers<K> {
         R: Future<Output = RequeueAction>,
     {
         let (key, queued) = self.queue.next().await;
+        let taken = TakenKey {
+            queue: &self.queue,
+            key: &key,
+        };
         let running = self.metrics.begin(queued);
         let action = reconcile(key.clone()).await;
         if action.is_retry() {
@@ -128,7 +132,7 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> Workers<K> {
         if let Some(delay) = action.delay() {
             self.queue.add_after(key.clone(), delay);
         }
-        self.queue.done(&key);
+        drop(taken);
         running.finish(action.result());
         if let Some(progress) = &self.progress {
             progress.made_progress();
@@ -144,6 +148,18 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> Workers<K> {
         if let Some(progress) = &self.progress {
             progress.set_has_work(depth > 0);
         }
+    }
+}
+
+/// A key that a worker has, until this is dropped: also when the worker is stopped in the middle.
+struct TakenKey<'a, K: Clone + Eq + Hash + Ord> {
+    queue: &'a WorkQueue<K>,
+    key: &'a K,
+}
+
+impl<K: Clone + Eq + Hash + Ord> Drop for TakenKey<'_, K> {
+    fn drop(&mut self) {
+        self.queue.done(self.key);
     }
 }
 
@@ -215,5 +231,28 @@ mod tests {
         running.abort();
         assert_eq!(*ends.lock(), [1, 1, 2]);
         assert_eq!(workers.depth(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_key_whose_worker_was_stopped_can_be_reconciled_by_the_next_workers() {
+        let families = WorkerMetricFamilies::register(&mut Registry::default());
+        let workers = Arc::new(Workers::new(families.of_controller("test", 1), None, 1));
+        workers.enqueue("a");
+        let stopped = tokio::spawn(workers.clone().run(|_| std::future::pending()));
+        sleep(Duration::from_secs(1)).await;
+        stopped.abort();
+        let _ = stopped.await;
+        workers.enqueue("a");
+        let (done, mut reconciled) = tokio::sync::mpsc::unbounded_channel();
+        let running = tokio::spawn(workers.run(move |key| {
+            let done = done.clone();
+            async move {
+                done.send(key).unwrap();
+                RequeueAction::AwaitChange
+            }
+        }));
+        let key = tokio::time::timeout(Duration::from_secs(60), reconciled.recv()).await;
+        assert_eq!(key, Ok(Some("a")));
+        running.abort();
     }
 }

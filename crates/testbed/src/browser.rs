@@ -183,11 +183,14 @@ impl Chromium {
         self.until("!window.isLeft && document.readyState === 'complete'");
     }
 
-    /// Sets the value of a field.
+    /// Sets the value of a field, and opens the menu that it is in: a closed one is replaced by live
+    /// updates.
     pub fn fill(&mut self, selector: &str, value: &str) {
         let (selector, value) = (json!(selector), json!(value));
         self.evaluate(&format!(
-            "document.querySelector({selector}).value = {value}"
+            "(() => {{ const field = document.querySelector({selector});
+               field.closest('details')?.setAttribute('open', '');
+               field.value = {value}; }})()"
         ));
     }
 

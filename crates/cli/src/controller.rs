@@ -48,6 +48,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let stop = shutdown.child_token();
     let caches = Caches::watched(&client, &settings);
     let server_caches = controllers::server_caches(&caches.0, &client, &settings, &stop);
+    let triggers = server_caches.triggers.clone();
     let serving = server::start_with_caches(
         client.clone(),
         server_caches,
@@ -61,6 +62,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         client,
         settings,
         caches,
+        triggers,
         (metrics, trigger_metrics),
         shutdown,
     )

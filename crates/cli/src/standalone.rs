@@ -8,9 +8,11 @@ use std::{
     net::{IpAddr, Ipv4Addr, SocketAddr},
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
+    sync::Arc,
 };
 
 use anyhow::{Context, ensure};
+use api::PipelineTrigger;
 use apiserver::{ServeHandle, ServeOptions, Server, User};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
@@ -19,6 +21,7 @@ use kube::{
     core::{ApiResource, GroupVersionKind},
 };
 use prometheus_client::registry::Registry;
+use runtime::ObjectCache;
 use serde_json::Value;
 use tokio_util::{sync::CancellationToken, task::AbortOnDropHandle};
 use trigger::controller::TriggerMetrics;
@@ -150,6 +153,7 @@ impl Standalone {
         let stop = shutdown.child_token();
         let caches = controller::Caches::watched(&client, &settings);
         let server_caches = controllers::server_caches(&caches.0, &client, &settings, &stop);
+        let triggers = server_caches.triggers.clone();
         let serving =
             server::start_with_caches(client, server_caches, server_settings, calls, stop.clone())
                 .await;
@@ -161,6 +165,7 @@ impl Standalone {
             serving,
             settings,
             caches,
+            triggers,
             stop,
         })
     }
@@ -185,6 +190,7 @@ pub(crate) struct ListeningStandalone {
     serving: server::ServerHandle,
     settings: controller::Settings,
     caches: (controller::Caches, AbortOnDropHandle<()>),
+    triggers: Arc<ObjectCache<PipelineTrigger>>,
     metrics: (controller::Metrics, TriggerMetrics),
     shutdown: CancellationToken,
     /// Stops the HTTP server.
@@ -198,6 +204,7 @@ impl ListeningStandalone {
             client,
             self.settings,
             self.caches,
+            self.triggers,
             self.metrics,
             self.shutdown,
         )

@@ -14,7 +14,7 @@ use kube::{
     core::{ApiResource, DynamicObject, GroupVersionKind},
     runtime::{WatchStreamExt, watcher},
 };
-use runtime::{Health, LeaderGuard};
+use runtime::{CacheConfig, Health, LeaderGuard, ObjectCache};
 use serde_json::{Value, json};
 use tokio::{sync::mpsc, time::Instant};
 use tokio_util::sync::CancellationToken;
@@ -96,8 +96,12 @@ fn context(server: &Server, metrics: &Metrics) -> TriggerContext {
         concurrency: 20,
         ..TriggerSettings::default()
     };
+    let triggers = ObjectCache::new(CacheConfig::default());
+    let (fed, api) = (triggers.clone(), Api::all(client.clone()));
+    tokio::spawn(async move { fed.watch(api, watcher::Config::default()).await });
     TriggerContext {
         client,
+        triggers,
         worker_metrics: metrics.of_controller(NAME, settings.concurrency),
         settings,
         event_metrics: metrics.events().clone(),

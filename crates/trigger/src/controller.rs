@@ -1,7 +1,7 @@
 //! The controller of PipelineTriggers: creates Tekton PipelineRuns for the events of Flux sources.
 //!
-//! `watch` follows triggers, sources, Tekton Pipelines and runs, in whichever API version is served;
-//! kinds that are not installed are waited for. A change enqueues the triggers that it concerns, and
+//! `watch` follows triggers, which the process caches for the server too, and watches sources, Tekton
+//! Pipelines and runs, in whichever API version is served; kinds that are not installed are waited for. A change enqueues the triggers that it concerns, and
 //! each is reconciled: observe, plan, act, report. [`crate::plan`] decides. A replica that does not
 //! lead writes nothing.
 
@@ -12,14 +12,15 @@ mod metrics;
 mod observe;
 mod reconciler;
 mod report;
-mod trigger_cache;
+mod trigger_state;
 mod watch;
 
 use std::{sync::Arc, time::Duration};
 
+use api::PipelineTrigger;
 use kube::Client;
 use runtime::{
-    EventRecorder, Health, LeaderGuard, WorkerMetrics,
+    EventRecorder, Health, LabelFilter, LeaderGuard, ObjectCache, WorkerMetrics,
     events::{EventMetrics, EventReporter, FluxEventFilter, FluxReceiver},
     leader::{LeaderElection, LeaseTiming},
 };
@@ -64,6 +65,8 @@ pub struct TriggerSettings {
 pub struct TriggerContext {
     /// The client of the cluster with the triggers.
     pub client: Client,
+    /// All triggers of the namespace. The process feeds it.
+    pub triggers: Arc<ObjectCache<PipelineTrigger>>,
     /// Which triggers are reconciled, and how.
     pub settings: TriggerSettings,
     /// Whether this process leads.
@@ -82,13 +85,15 @@ pub struct TriggerContext {
 
 /// Runs the controller until it is told to stop.
 pub async fn run(context: TriggerContext) -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+    let labels = context.settings.label_selector.as_deref();
+    let labels = labels.map(LabelFilter::parse).transpose()?;
     let (events, deliveries) = start_events(&context)?;
     let release = CancellationToken::new();
     let release_on_drop = release.clone().drop_guard();
     let (leader, election) = elect_for_operator_lease(&context, release);
     tokio::select! {
         () = context.stop.cancelled() => {}
-        () = run_while_leader(&context, &leader, &events) => {}
+        () = run_while_leader(&context, labels, &leader, &events) => {}
     }
     context.metrics.clear();
     drop(release_on_drop);
@@ -139,11 +144,17 @@ fn elect_for_operator_lease(
     (leader, Some(election))
 }
 
-async fn run_while_leader(context: &TriggerContext, leader: &LeaderGuard, events: &EventRecorder) {
+async fn run_while_leader(
+    context: &TriggerContext,
+    labels: Option<LabelFilter>,
+    leader: &LeaderGuard,
+    events: &EventRecorder,
+) {
     loop {
         leader.acquired().await;
-        // The previous leader may have written, so caches start empty.
-        let reconciler = TriggerReconciler::new(context, leader.clone(), events.clone());
+        // The previous leader may have written, so nothing in the cache is certain.
+        let (leader, events) = (leader.clone(), events.clone());
+        let reconciler = TriggerReconciler::new(context, labels.clone(), leader.clone(), events);
         tokio::select! {
             () = run_tasks(context, Arc::new(reconciler)) => {}
             () = leader.lost() => {}

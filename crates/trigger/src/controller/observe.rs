@@ -100,7 +100,8 @@ pub(super) async fn read_trigger(
     let api: Api<PipelineTrigger> = Api::namespaced(reconciler.client.clone(), &key.namespace);
     let trigger = with_timeout(api.get(&key.name)).await;
     let trigger = trigger.map_err(ReconcileError::ReadTrigger)?;
-    Ok(reconciler.triggers.confirm(trigger))
+    reconciler.confirm(&trigger);
+    Ok(Arc::new(trigger))
 }
 
 fn observe_pipeline(

@@ -4,14 +4,17 @@ use std::{sync::Arc, time::Duration};
 
 use api::PipelineTrigger;
 use kube::Client;
-use runtime::{Clock, EventRecorder, LeaderGuard, ObjectKey, RequeueAction, StatusWriter, Workers};
+use runtime::{
+    Clock, EventRecorder, LabelFilter, LeaderGuard, ObjectCache, ObjectKey, RequeueAction,
+    StatusWriter, Workers,
+};
 
 use super::{
     FIELD_MANAGER, NAME, TriggerContext, TriggerMetrics, act,
     api_call::{ApiCallError, CALL_TIMEOUT},
     dependency_cache::DependencyCache,
     observe, report,
-    trigger_cache::TriggerCache,
+    trigger_state::TriggerStates,
 };
 use crate::plan;
 
@@ -25,8 +28,11 @@ pub(super) struct TriggerReconciler {
     pub(super) events: EventRecorder,
     pub(super) status_writer: StatusWriter,
     pub(super) workers: Arc<Workers<ObjectKey>>,
-    pub(super) triggers: TriggerCache,
+    pub(super) triggers: Arc<ObjectCache<PipelineTrigger>>,
+    pub(super) states: TriggerStates,
     pub(super) dependencies: Arc<DependencyCache>,
+    /// Only triggers with these labels are reconciled.
+    labels: Option<LabelFilter>,
     leader: LeaderGuard,
     clock: Clock,
 }
@@ -56,6 +62,7 @@ impl ReconcileError {
 impl TriggerReconciler {
     pub(super) fn new(
         context: &TriggerContext,
+        labels: Option<LabelFilter>,
         leader: LeaderGuard,
         events: EventRecorder,
     ) -> Self {
@@ -70,9 +77,11 @@ impl TriggerReconciler {
             client,
             metrics: context.metrics.clone(),
             events,
-            triggers: TriggerCache::default(),
+            triggers: context.triggers.clone(),
+            states: TriggerStates::default(),
             dependencies: Arc::new(DependencyCache::new(workers.clone())),
             workers,
+            labels,
             leader,
             clock: Clock::start(),
         }
@@ -83,21 +92,26 @@ impl TriggerReconciler {
         self.leader.permit(CALL_TIMEOUT).is_ok()
     }
 
-    /// Caches a trigger that the watch delivered. One that we wrote ourselves is not enqueued.
-    pub(super) fn apply(&self, trigger: PipelineTrigger) {
-        let key = ObjectKey::of(&trigger.metadata);
-        self.dependencies.set_references(&trigger);
-        if self.triggers.apply(&key, trigger) {
-            self.workers.enqueue(key);
-        }
+    /// Caches what the API server returned to a read or write of ours.
+    pub(super) fn confirm(&self, trigger: &PipelineTrigger) {
+        self.states.mark_certain(trigger);
+        self.triggers.wrote(NAME, trigger.clone());
     }
 
-    /// A trigger was deleted.
-    pub(super) fn remove(&self, key: &ObjectKey) {
-        self.triggers.remove(key);
+    /// Forgets a trigger that was deleted or is no longer ours.
+    fn remove(&self, key: &ObjectKey) {
+        self.states.remove(key);
         self.dependencies.remove_references(key);
         self.workers.forget(key);
         self.metrics.remove(key);
+    }
+
+    /// The trigger, unless it was deleted or another process reconciles it.
+    fn own_trigger(&self, key: &ObjectKey) -> Option<Arc<PipelineTrigger>> {
+        let trigger = self.triggers.get(key)?;
+        let labels = trigger.metadata.labels.as_ref();
+        let is_own = |filter: &LabelFilter| filter.matches(labels);
+        self.labels.as_ref().is_none_or(is_own).then_some(trigger)
     }
 
     /// Brings one trigger closer to what its spec asks for.
@@ -107,15 +121,18 @@ impl TriggerReconciler {
             Err(error) => {
                 let reason = error.reason();
                 tracing::warn!(trigger = %key, reason, ?error, "could not reconcile the trigger");
-                RequeueAction::RetryError(self.triggers.next_backoff(key))
+                RequeueAction::RetryError(self.states.next_backoff(key))
             }
         }
     }
 
     async fn try_reconcile(&self, key: &ObjectKey) -> Result<RequeueAction, ReconcileError> {
-        let Some(mut trigger) = self.triggers.get(key) else {
+        let Some(mut trigger) = self.own_trigger(key) else {
+            self.remove(key);
             return Ok(RequeueAction::AwaitChange);
         };
+        // First: what changes from now on enqueues the trigger again.
+        self.dependencies.set_references(&trigger);
         if trigger.metadata.deletion_timestamp.is_some() {
             return Ok(RequeueAction::AwaitChange);
         }
@@ -128,7 +145,7 @@ impl TriggerReconciler {
         let now = self.clock.now();
         let mut plan = plan::plan(&observed.of_trigger(&trigger, now));
         // Run names depend on the status, so runs are created only from a status that is certain.
-        if !plan.actions.is_empty() && !self.triggers.is_certain(&trigger) {
+        if !plan.actions.is_empty() && !self.states.is_certain(&trigger) {
             trigger = observe::read_trigger(self, &trigger).await?;
             plan = plan::plan(&observed.of_trigger(&trigger, now));
         }
@@ -139,10 +156,10 @@ impl TriggerReconciler {
         let observed = observed.of_trigger(&trigger, now);
         report::report(self, &observed, &plan, &failures).await?;
         if !failures.is_empty() {
-            let backoff = self.triggers.next_backoff(key);
+            let backoff = self.states.next_backoff(key);
             return Ok(RequeueAction::RetryIncomplete(backoff));
         }
-        self.triggers.reset_backoff(key);
+        self.states.reset_backoff(key);
         let requeue = plan.requeue_after.map(RequeueAction::After);
         Ok(requeue.unwrap_or(RequeueAction::AwaitChange))
     }

@@ -49,15 +49,15 @@ async fn write_status(
         .patch(trigger, trigger.status.as_ref(), status);
     match with_timeout(patch).await {
         Ok(StatusPatch::Unchanged | StatusPatch::NotFound) => {}
-        Ok(StatusPatch::Patched(trigger)) => drop(reconciler.triggers.confirm(trigger)),
+        Ok(StatusPatch::Patched(trigger)) => reconciler.confirm(&trigger),
         Ok(StatusPatch::Conflict(newest)) => {
             // Somebody else wrote: plan again from the newest state.
-            let newest = reconciler.triggers.confirm(newest);
+            reconciler.confirm(&newest);
             reconciler.workers.enqueue(ObjectKey::of(&newest.metadata));
         }
         Err(error) => {
             let key = ObjectKey::of(&trigger.metadata);
-            reconciler.triggers.mark_uncertain(&key);
+            reconciler.states.mark_uncertain(&key);
             return Err(ReconcileError::WriteStatus(error));
         }
     }

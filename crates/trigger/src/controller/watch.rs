@@ -1,33 +1,30 @@
-//! Watches the triggers and the kinds that they depend on, in whichever API version is served.
+//! Follows the cache of triggers, and watches the kinds that they depend on, in whichever API version is
+//! served.
 //!
 //! One task discovers which kinds are served; one task per kind watches it. A kind that is not
 //! installed is waited for, one that is uninstalled is removed from the cache, and one that is served
 //! in another version is watched again.
 
-use std::{
-    collections::{HashMap, HashSet},
-    sync::Arc,
-    time::Duration,
-};
+use std::{collections::HashMap, sync::Arc, time::Duration};
 
-use api::{PipelineTrigger, trigger::TriggerSourceKind};
+use api::trigger::TriggerSourceKind;
 use futures::StreamExt;
 use kube::{
-    Api, Client, Resource,
-    core::{ApiResource, DeserializeGuard, DynamicObject, GroupVersion},
+    Api, Client,
+    core::{ApiResource, DynamicObject, GroupVersion},
     runtime::{
         WatchStreamExt,
         watcher::{self, Event, watcher},
     },
 };
-use runtime::ObjectKey;
+use runtime::{CacheEvent, ObjectKey};
 use tokio::{
     sync::{Notify, watch},
     task::JoinSet,
 };
 
 use super::{
-    TriggerContext,
+    NAME, TriggerContext,
     dependency_cache::{DependencyCache, KindAvailability, WatchedKind},
     reconciler::TriggerReconciler,
 };
@@ -80,49 +77,21 @@ pub(super) fn spawn_all(
         };
         tasks.spawn(watch.run(receiver.clone()));
     }
-    tasks.spawn(watch_triggers(context.clone(), reconciler.clone()));
+    tasks.spawn(follow_triggers(context.clone(), reconciler.clone()));
 }
 
-/// Watches the triggers of this process: of its namespace and with its labels.
-async fn watch_triggers(context: TriggerContext, reconciler: Arc<TriggerReconciler>) {
-    let api: Api<DeserializeGuard<PipelineTrigger>> = match &context.settings.namespace {
-        Some(namespace) => Api::namespaced(context.client, namespace),
-        None => Api::all(context.client),
-    };
-    let mut config = watcher::Config::default();
-    if let Some(labels) = &context.settings.label_selector {
-        config = config.labels(labels);
-    }
-    let mut events = watcher(api, config).default_backoff().boxed();
-    let mut listed = HashSet::new();
-    while let Some(event) = events.next().await {
-        match event {
-            Ok(Event::Apply(trigger)) => drop(apply_trigger(&reconciler, trigger)),
-            Ok(Event::Delete(trigger)) => reconciler.remove(&ObjectKey::of(trigger.meta())),
-            Ok(Event::Init) => listed.clear(),
-            Ok(Event::InitApply(trigger)) => {
-                listed.insert(apply_trigger(&reconciler, trigger));
-            }
-            Ok(Event::InitDone) => {
-                for deleted in reconciler.triggers.missing_from(&listed) {
-                    reconciler.remove(&deleted);
-                }
-            }
-            Err(error) => tracing::warn!(%error, "the watch on PipelineTriggers was interrupted"),
+/// Enqueues each trigger, and then each that changes.
+async fn follow_triggers(context: TriggerContext, reconciler: Arc<TriggerReconciler>) {
+    let workers = reconciler.workers.clone();
+    let _subscription = context.triggers.subscribe(NAME, move |event| match event {
+        CacheEvent::Applied { key, .. } | CacheEvent::Deleted { key, .. } => {
+            workers.enqueue(key.clone());
         }
+    });
+    for key in context.triggers.keys() {
+        reconciler.workers.enqueue(key);
     }
-}
-
-fn apply_trigger(
-    reconciler: &TriggerReconciler,
-    trigger: DeserializeGuard<PipelineTrigger>,
-) -> ObjectKey {
-    let key = ObjectKey::of(trigger.meta());
-    match trigger.0 {
-        Ok(trigger) => reconciler.apply(trigger),
-        Err(error) => tracing::warn!(trigger = %key, %error, "could not parse the trigger"),
-    }
-    key
+    std::future::pending().await
 }
 
 /// Discovers which kinds are served: regularly, and soon after a watch failed.

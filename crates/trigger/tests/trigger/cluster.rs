@@ -18,11 +18,14 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
     client::Body,
     core::{ApiResource, DynamicObject, GroupVersionKind},
-    runtime::wait::{await_condition, conditions::is_crd_established},
+    runtime::{
+        wait::{await_condition, conditions::is_crd_established},
+        watcher,
+    },
 };
 use parking_lot::Mutex;
 use prometheus_client::registry::Registry;
-use runtime::{Clock, Health, LeaderGuard};
+use runtime::{CacheConfig, Clock, Health, LeaderGuard, ObjectCache};
 use serde_json::{Value, json};
 use testbed::real::{Assets, ControlPlane};
 use tokio::{task::JoinHandle, time::Instant};
@@ -217,8 +220,14 @@ impl Cluster {
         let worker_metrics = self
             .metrics
             .of_controller(trigger_controller::NAME, concurrency);
+        let triggers = ObjectCache::new(CacheConfig::default());
+        let api = match &self.settings.namespace {
+            Some(namespace) => Api::namespaced(self.counted.clone(), namespace),
+            None => Api::all(self.counted.clone()),
+        };
         let context = TriggerContext {
             client: self.counted.clone(),
+            triggers: triggers.clone(),
             settings: self.settings.clone(),
             leader: LeaderGuard::without_election(),
             event_metrics: self.metrics.events().clone(),
@@ -227,7 +236,12 @@ impl Cluster {
             health: Health::new(Duration::from_secs(300)),
             stop: CancellationToken::new(),
         };
-        tokio::spawn(async move { trigger_controller::run(context).await.unwrap() })
+        tokio::spawn(async move {
+            tokio::select! {
+                outcome = trigger_controller::run(context) => outcome.unwrap(),
+                () = triggers.watch(api, watcher::Config::default()) => {}
+            }
+        })
     }
 
     /// From now on the controller may not list a kind, or may list everything.

@@ -10,16 +10,19 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
 use kube::{CustomResourceExt, Resource};
 use serde_json::json;
 
-use crate::{Change, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion, WegoPipeline};
+use crate::{
+    Change, CheckRun, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion, WegoPipeline,
+};
 
 /// All definitions, always in this order: Pipeline, Promotion, Change, Freeze,
-/// GitopsCluster, PipelineTrigger, and the Pipeline of `pipelines.wego.weave.works`.
+/// CheckRun, GitopsCluster, PipelineTrigger, and the Pipeline of `pipelines.wego.weave.works`.
 pub fn crds() -> Vec<CustomResourceDefinition> {
     vec![
         pipeline(),
         promotion(),
         change(),
         freeze(),
+        check_run(),
         gitops_cluster(),
         pipeline_trigger(),
         wego_pipeline(),
@@ -62,6 +65,10 @@ fn change() -> CustomResourceDefinition {
 
 fn freeze() -> CustomResourceDefinition {
     adjusted(Freeze::crd(), |_| {})
+}
+
+fn check_run() -> CustomResourceDefinition {
+    adjusted(CheckRun::crd(), |_| {})
 }
 
 fn gitops_cluster() -> CustomResourceDefinition {

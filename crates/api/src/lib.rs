@@ -11,6 +11,7 @@ mod schema;
 
 pub mod app;
 pub mod change;
+pub mod check_run;
 pub mod cluster;
 pub mod conditions;
 pub mod crds;
@@ -31,6 +32,7 @@ pub mod wego;
 pub mod workload;
 
 pub use change::Change;
+pub use check_run::CheckRun;
 pub use cluster::GitopsCluster;
 pub use crds::crds;
 pub use duration::Duration;

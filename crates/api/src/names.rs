@@ -5,9 +5,11 @@
 
 use sha2::{Digest, Sha256};
 
+use crate::check_run::CheckRunSpec;
+
 /// Annotation that asks for a reconcile, as on Flux's objects: any new value starts one.
 pub const RECONCILE_ANNOTATION: &str = "reconcile.fluxcd.io/requestedAt";
-/// Label on apps: the pipeline they belong to. Also on every Promotion.
+/// Label on apps: the pipeline they belong to. Also on every Promotion and CheckRun.
 pub const PIPELINE_LABEL: &str = "pipelines.weave.works/pipeline";
 /// The label with the group of the first proposal, still accepted on apps.
 pub const PIPELINE_LABEL_WEGO: &str = "pipelines.wego.weave.works/pipeline";
@@ -110,6 +112,17 @@ pub fn promotion_name(
     let pipeline = slug(pipeline, PIPELINE_PART, "pipeline");
     let environment = slug(&site.environment, ENVIRONMENT_PART, "environment");
     format!("{pipeline}-{environment}-{hash}")
+}
+
+/// The name of the CheckRun of a check. A check that is defined differently is another one.
+pub fn check_run_name(run: &CheckRunSpec) -> String {
+    let definition = serde_json::to_string(&run.check).unwrap_or_default();
+    let (cause, attempt) = (run.cause.word(), run.attempt.to_string());
+    let what = [&run.pipeline, &run.environment, cause, &definition];
+    let hash = short_hash(&[&what[..], &[&run.revision, &attempt]].concat());
+    let pipeline = slug(&run.pipeline, PIPELINE_PART, "pipeline");
+    let check = slug(&run.check.name, ENVIRONMENT_PART, "check");
+    format!("{pipeline}-{check}-{hash}")
 }
 
 /// The name of the Freeze that stops a pipeline, or all of a namespace, in these environments.
@@ -307,6 +320,33 @@ mod tests {
         ];
         let distinct: std::collections::BTreeSet<_> = names.iter().collect();
         assert_eq!(distinct.len(), names.len());
+    }
+
+    #[test]
+    fn check_run_names_differ_where_any_input_differs() {
+        let first = CheckRunSpec {
+            pipeline: "shop".to_owned(),
+            environment: "staging".to_owned(),
+            revision: "1.0.0".to_owned(),
+            ..CheckRunSpec::default()
+        };
+        let mut others = vec![first.clone(); 6];
+        others[0].pipeline = "other".to_owned();
+        others[1].environment = "prod".to_owned();
+        others[2].revision = "1.0.1".to_owned();
+        others[3].attempt = 1;
+        others[4].cause = crate::check_run::CheckCause::Promotion;
+        others[5].check.name = "smoke".to_owned();
+        let mut all: Vec<_> = others.iter().map(check_run_name).collect();
+        all.push(check_run_name(&first));
+        assert!(all.iter().all(|name| is_object_name(name)));
+        let distinct: std::collections::BTreeSet<_> = all.iter().collect();
+        assert_eq!(distinct.len(), all.len());
+        // The result and the version do not matter.
+        let mut reported = first.clone();
+        reported.result = Some(crate::check_run::CheckResult::default());
+        reported.version = "v1".to_owned();
+        assert_eq!(check_run_name(&reported), check_run_name(&first));
     }
 
     #[test]

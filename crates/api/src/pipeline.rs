@@ -4,6 +4,7 @@
 //! optional and bounded.
 
 mod approval_policy;
+mod check;
 mod promotion;
 mod request;
 mod rfc_spelling;
@@ -11,6 +12,9 @@ mod spec;
 mod status;
 
 pub use approval_policy::{ApprovalPolicy, Approver};
+pub use check::{
+    Check, CheckKind, ExternalCheck, HttpCheck, JobCheck, OnFailure, PrometheusCheck, Verify,
+};
 pub use promotion::{
     Commit, Forge, MergeMethod, Notification, Oci, OciProvider, PromotionSettings, PullRequest,
     Scope, Strategy, Webhook, When,
@@ -22,8 +26,8 @@ pub use spec::{
     SourceKind, Target, Track,
 };
 pub use status::{
-    AppStatus, CanaryState, ClusterAppReference, CoveringFreeze, EnvironmentStatus, Evidence,
-    FailedRelease, GateStatus, HoldStatus, Origin, PipelineStatus, PreflightProblem,
+    AppStatus, CanaryState, CheckStatus, ClusterAppReference, CoveringFreeze, EnvironmentStatus,
+    Evidence, FailedRelease, GateStatus, HoldStatus, Origin, PipelineStatus, PreflightProblem,
     PromotionSummary, Proposal, RanRevision, Report, ReportedRevision, TargetProblem, TargetStatus,
     WaitingApproval,
 };

@@ -16,6 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{
     Condition, Time,
+    check_run::{CheckCause, CheckVerdict},
     lenient::{is_default, null_as_default},
     pipeline::{ApprovalPolicy, RequestKind, Strategy},
     revision, schema,
@@ -54,6 +55,10 @@ use crate::{
     },
     {
         "rule": "has(self.sourceRange) == has(oldSelf.sourceRange) && (!has(self.sourceRange) || self.sourceRange == oldSelf.sourceRange)",
+        "message": "a promotion cannot be edited"
+    },
+    {
+        "rule": "has(self.cause) == has(oldSelf.cause) && (!has(self.cause) || self.cause == oldSelf.cause)",
         "message": "a promotion cannot be edited"
     },
     {
@@ -131,6 +136,10 @@ pub struct PromotionSpec {
     /// The request that led to it, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<PromotionRequest>,
+    /// The uid of the promotion whose checks failed, where that led to this way back.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub cause: Option<String>,
     /// Why it was withdrawn. Only the controller sets this.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub withdrawn: Option<Withdrawal>,
@@ -310,6 +319,8 @@ pub enum Phase {
     WaitingForMerge,
     /// The change is in git, and not deployed yet.
     Deploying,
+    /// The revision is deployed, and the checks of the environment have not ended.
+    Verifying,
     /// The revision is deployed.
     Succeeded,
     /// The strategy or the deployment failed.
@@ -327,13 +338,17 @@ impl Phase {
     pub fn is_terminal(self) -> bool {
         !matches!(
             self,
-            Self::AwaitingApproval | Self::Running | Self::WaitingForMerge | Self::Deploying
+            Self::AwaitingApproval
+                | Self::Running
+                | Self::WaitingForMerge
+                | Self::Deploying
+                | Self::Verifying
         )
     }
 
     /// Whether another promotion into the same site may act.
     pub fn lets_successor_act(self) -> bool {
-        self == Self::Deploying || self.is_terminal()
+        matches!(self, Self::Deploying | Self::Verifying) || self.is_terminal()
     }
 }
 
@@ -393,6 +408,14 @@ pub struct PromotionStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub finished_at: Option<Time>,
+    /// The verdicts of its checks: those before it enters, and those after it arrived.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(length(max = 32))]
+    pub checks: Vec<CheckSummary>,
     /// What it changes, while that is not in git yet. Computed again right before it is pushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<PromotionChange>,
@@ -404,4 +427,18 @@ pub struct PromotionStatus {
     )]
     #[schemars(schema_with = "schema::conditions_by_type")]
     pub conditions: Vec<Condition>,
+}
+
+/// The verdict of a check about what a promotion brings.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct CheckSummary {
+    /// The name of the check.
+    #[schemars(length(max = 63))]
+    pub check: String,
+    /// Why the revision is checked.
+    pub cause: CheckCause,
+    /// The verdict.
+    pub verdict: CheckVerdict,
 }

@@ -63,6 +63,7 @@ fn the_order_never_changes() {
             "Promotion",
             "Change",
             "Freeze",
+            "CheckRun",
             "GitopsCluster",
             "PipelineTrigger",
             "Pipeline"

@@ -224,3 +224,68 @@ fn only_a_hook_needs_no_name() {
         "a source other than Hook needs a name",
     );
 }
+
+fn check_run() -> Value {
+    json!({
+        "spec": {
+            "pipeline": "basket", "environment": "prod", "revision": "1.2.3", "version": "1.2.3",
+            "attempt": 0, "cause": "Verify", "check": { "name": "ticket", "external": {} }
+        }
+    })
+}
+
+#[track_caller]
+fn check_check_run(before: Value, change: Value, expected: &str) {
+    let old = edited(&check_run(), before);
+    let new = edited(&old, change);
+    assert_eq!(complaints("CheckRun", &new, Some(&old)), expected);
+}
+
+#[test]
+fn a_check_run_is_frozen() {
+    for change in [
+        json!({ "pipeline": "other" }),
+        json!({ "environment": "dev" }),
+        json!({ "revision": "2" }),
+        json!({ "version": "2" }),
+        json!({ "attempt": 1 }),
+        json!({ "cause": "Promotion" }),
+        json!({ "check": { "name": "other" } }),
+        json!({ "check": { "external": { "secretRef": { "name": "other" } } } }),
+    ] {
+        check_check_run(json!({}), change, "a check run cannot be edited");
+    }
+    check_check_run(json!({}), json!({}), "");
+}
+
+#[test]
+fn the_result_of_an_external_check_is_set_once() {
+    let passed = json!({ "result": { "passed": true } });
+    check_check_run(json!({}), passed.clone(), "");
+    let once = "the result of a check is set once, and that cannot be changed or taken back";
+    check_check_run(
+        passed.clone(),
+        json!({ "result": { "passed": false } }),
+        once,
+    );
+    check_check_run(passed.clone(), json!({ "result": null }), once);
+    let job = json!({ "check": { "external": null, "job": { "cronJobRef": { "name": "e2e" } } } });
+    let external = "only the result of an external check can be reported";
+    check_check_run(job, passed, external);
+}
+
+#[test]
+fn a_check_is_of_one_kind() {
+    let one = "a check is exactly one of prometheus, http, job and external";
+    let pipeline = |checks: Value| json!({ "spec": { "environments": [], "checks": checks } });
+    let http = json!({ "url": "https://shop.example.com", "passExpr": "status == 200" });
+    for (check, expected) in [
+        (json!({ "name": "a", "external": {} }), ""),
+        (json!({ "name": "a", "http": http }), ""),
+        (json!({ "name": "a" }), one),
+        (json!({ "name": "a", "external": {}, "http": http }), one),
+    ] {
+        let object = pipeline(json!([check]));
+        assert_eq!(complaints("Pipeline", &object, None), expected, "{check}");
+    }
+}

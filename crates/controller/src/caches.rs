@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use api::{Change, Freeze, GitopsCluster, Pipeline, Promotion, change::ChangePhase};
+use api::{Change, CheckRun, Freeze, GitopsCluster, Pipeline, Promotion, change::ChangePhase};
 use kube::{
     Api, Client, Resource,
     core::{DeserializeGuard, NamespaceResourceScope},
@@ -25,6 +25,8 @@ pub struct Caches {
     pub changes: Arc<ObjectCache<Change>>,
     /// All Freezes.
     pub freezes: Arc<ObjectCache<Freeze>>,
+    /// All CheckRuns, with their pipelines as parents.
+    pub check_runs: Arc<ObjectCache<CheckRun>>,
     /// All GitopsClusters, of all namespaces.
     pub clusters: Arc<ObjectCache<GitopsCluster>>,
 }
@@ -49,6 +51,10 @@ impl Caches {
             }),
             freezes: ObjectCache::new(CacheConfig {
                 keep_parsed: true,
+                ..CacheConfig::default()
+            }),
+            check_runs: ObjectCache::new(CacheConfig {
+                parent: |run| Some(pipeline_of_run(run)),
                 ..CacheConfig::default()
             }),
             clusters: ObjectCache::new(CacheConfig {
@@ -79,6 +85,7 @@ impl Caches {
                 feed(&self.promotions, &hub, namespace),
                 feed(&self.changes, &hub, namespace),
                 feed(&self.freezes, &hub, of_freezes.as_deref()),
+                feed(&self.check_runs, &hub, namespace),
                 feed(&self.clusters, &hub, None),
             );
         }
@@ -110,6 +117,12 @@ fn trim_change(change: &mut Change) {
 pub(crate) fn pipeline_of(promotion: &Promotion) -> ObjectKey {
     let namespace = promotion.metadata.namespace.as_deref();
     ObjectKey::new(namespace.unwrap_or_default(), &promotion.spec.pipeline)
+}
+
+/// The pipeline a check run belongs to.
+pub(crate) fn pipeline_of_run(run: &CheckRun) -> ObjectKey {
+    let namespace = run.metadata.namespace.as_deref();
+    ObjectKey::new(namespace.unwrap_or_default(), &run.spec.pipeline)
 }
 
 /// The pipelines that this process reconciles: all, or those with certain labels.

@@ -99,7 +99,7 @@ pub use requests::{
     ConflictingRequest, approvable, previous_revision, rejectable, request_annotation,
 };
 pub use rights::{
-    WritingUser, approving_group, refuse_change, refuse_freeze, refuse_pipeline,
+    WritingUser, approving_group, refuse_change, refuse_check_run, refuse_freeze, refuse_pipeline,
     refuse_pipeline_deletion, refuse_promotion,
 };
 pub use site::{

@@ -1,4 +1,4 @@
-//! Decides which writes of people to Pipelines, Promotions and Changes are refused.
+//! Decides which writes of people to Pipelines, Promotions, CheckRuns and Changes are refused.
 //!
 //! In a cluster an admission policy enforces the same rules; the embedded API asks here. Writes of Sluice
 //! itself are not checked.
@@ -7,7 +7,7 @@ mod decisions;
 mod weakening;
 
 use api::{
-    Change, Pipeline, Promotion,
+    Change, CheckRun, Pipeline, Promotion,
     names::{ADOPTED_ANNOTATION, OVERRIDE_ANNOTATION, REQUEST_ANNOTATION},
 };
 use serde_json::Value;
@@ -114,6 +114,39 @@ pub fn refuse_freeze(name: &str, writer: &WritingUser<'_>) -> Option<String> {
         format!(
             "{} may not write the Freeze {name}: the verb freeze on pipelines is needed",
             writer.name
+        )
+    })
+}
+
+/// Why a check run may not be created, edited or, without a new one, deleted; `None` if it may. People add
+/// nothing but the result of an external check.
+pub fn refuse_check_run(
+    old: Option<&CheckRun>,
+    new: Option<&CheckRun>,
+    writer: &WritingUser<'_>,
+) -> Option<String> {
+    let (Some(old), Some(new)) = (old, new) else {
+        let text =
+            "check runs are created and deleted by Sluice; to check a revision again, use retry";
+        return Some(text.to_owned());
+    };
+    if old.metadata.owner_references != new.metadata.owner_references {
+        return Some("the owners of a check run are written by Sluice".to_owned());
+    }
+    let result = new
+        .spec
+        .result
+        .as_ref()
+        .filter(|_| old.spec.result.is_none())?;
+    let name = writer.name;
+    if result.by.as_deref() != Some(name) || result.signature.is_some() {
+        return Some(format!("spec.result.by must be {name}"));
+    }
+    let (pipeline, environment) = (&new.spec.pipeline, &new.spec.environment);
+    (!writer.may_in("report", environment)).then(|| {
+        format!(
+            "{name} may not report checks of pipeline {pipeline} in {environment}: \
+             the verb report on pipelines is needed"
         )
     })
 }

@@ -178,6 +178,7 @@ pub(crate) fn phase_of(promotion: &Promotion) -> &'static str {
         Some(Phase::Running) => "running",
         Some(Phase::WaitingForMerge) => "waiting for the merge",
         Some(Phase::Deploying) => "merged, not deployed yet",
+        Some(Phase::Verifying) => "deployed, being checked",
         Some(Phase::Succeeded) => "succeeded",
         Some(Phase::Failed) => "failed",
         Some(Phase::Superseded) => "superseded",

@@ -7,7 +7,11 @@ use super::{
     approval_policy::ApprovalPolicy,
     rfc_spelling::{RfcPullRequest, RfcWebhook},
 };
-use crate::{Duration, lenient::is_default, reference::LocalReference};
+use crate::{
+    Duration,
+    lenient::{is_default, null_as_default},
+    reference::LocalReference,
+};
 
 /// When and how an environment is promoted.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -29,6 +33,14 @@ pub struct PromotionSettings {
     /// How long the source environment must have been ready at the revision, without a break.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<Duration>,
+    /// The names of the checks that a revision must pass before it enters.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(length(max = 16), inner(length(min = 1, max = 63)))]
+    pub checks: Vec<String>,
     /// What one promotion covers. Default: the environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,

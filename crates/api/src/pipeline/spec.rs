@@ -4,7 +4,10 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::promotion::{Forge, PromotionSettings};
+use super::{
+    check::{Check, Verify},
+    promotion::{Forge, PromotionSettings},
+};
 use crate::{
     LabelSelector,
     lenient::{absent_spec_is_empty, is_default, null_as_default},
@@ -59,6 +62,14 @@ pub struct PipelineSpec {
     /// The repository of the application's source code, to show which commits a promotion brings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub changelog: Option<Changelog>,
+    /// Checks that environments can name in `verify` and `promotion.checks`.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(length(max = 16))]
+    pub checks: Vec<Check>,
 }
 
 absent_spec_is_empty!(PipelineSpec);
@@ -74,6 +85,20 @@ impl PipelineSpec {
             Some(environment) => environment.promotion.as_ref(),
             None => self.promotion.as_ref(),
         }
+    }
+
+    /// The check of a name.
+    pub fn check(&self, name: &str) -> Option<&Check> {
+        self.checks.iter().find(|check| check.name == name)
+    }
+
+    /// The names of the checks that a revision must pass in an environment before it goes on.
+    pub fn verify_checks(&self, environment: &str) -> &[String] {
+        let mut environments = self.environments.iter();
+        let verify = environments
+            .find(|it| it.name == environment)
+            .and_then(|it| it.verify.as_ref());
+        verify.map(|it| it.checks.as_slice()).unwrap_or_default()
     }
 }
 
@@ -103,6 +128,9 @@ pub struct Environment {
     /// The promotion settings of this environment, instead of the pipeline's.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionSettings>,
+    /// The checks that a revision must pass here before it goes on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verify: Option<Verify>,
     /// Start no promotion into this environment.
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspend: bool,

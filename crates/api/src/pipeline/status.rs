@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::request::{HandledRequest, Request, StoredOverride};
 use crate::{
     Condition, Time,
+    check_run::{CheckCause, CheckVerdict},
     freeze::FreezeTimes,
     lenient::{is_default, null_as_default},
     promotion::Phase,
@@ -159,6 +160,14 @@ pub struct EnvironmentStatus {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 20))]
     pub failures: Vec<FailedRelease>,
+    /// The checks of what runs here and of what is to enter.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(length(max = 64))]
+    pub checks: Vec<CheckStatus>,
     /// The last request that was handled, and its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_request: Option<HandledRequest>,
@@ -202,6 +211,45 @@ pub struct CoveringFreeze {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub invalid: Option<String>,
+}
+
+/// The newest attempt of a check, as its CheckRun has it.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct CheckStatus {
+    /// The CheckRun's name.
+    #[schemars(length(max = 253))]
+    pub run: String,
+    /// The name of the check.
+    #[schemars(length(max = 63))]
+    pub check: String,
+    /// Why the revision is checked.
+    pub cause: CheckCause,
+    /// The revision.
+    #[schemars(length(max = 256))]
+    pub revision: String,
+    /// The number of earlier attempts.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub attempt: i64,
+    /// The verdict.
+    pub verdict: CheckVerdict,
+    /// A fixed reason for the verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub reason: Option<String>,
+    /// A message for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+    /// When it got the verdict.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub at: Option<Time>,
+    /// Where people read more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 2048))]
+    pub url: Option<String>,
 }
 
 impl EnvironmentStatus {

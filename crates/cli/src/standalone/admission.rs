@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
-use api::{Change, Pipeline, Promotion, WegoPipeline};
+use api::{Change, CheckRun, Pipeline, Promotion, WegoPipeline};
 use apiserver::{Admission, AdmissionRequest, Operation, Options};
 use kube::Resource;
 use planner::{
-    WritingUser, refuse_change, refuse_freeze, refuse_pipeline, refuse_pipeline_deletion,
-    refuse_promotion,
+    WritingUser, refuse_change, refuse_check_run, refuse_freeze, refuse_pipeline,
+    refuse_pipeline_deletion, refuse_promotion,
 };
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -23,9 +23,10 @@ pub(super) fn options() -> Options {
 struct PolicyAdmission;
 
 impl Admission for PolicyAdmission {
-    fn applies_to(&self, group: &str, _resource: &str, subresource: &str) -> bool {
+    fn applies_to(&self, group: &str, resource: &str, subresource: &str) -> bool {
         let groups = [Pipeline::group(&()), WegoPipeline::group(&())];
-        groups.iter().any(|it| it == group) && subresource.is_empty()
+        let is_checked = subresource.is_empty() || resource == "checkruns";
+        groups.iter().any(|it| it == group) && is_checked
     }
 
     fn review(&self, request: &AdmissionRequest<'_>) -> Result<(), String> {
@@ -40,6 +41,7 @@ impl Admission for PolicyAdmission {
                     refuse_pipeline_deletion(&old, writer)
                 })
             }
+            "checkruns" => return review_check_run(request),
             "freezes" => check_writer(request, "", |writer| refuse_freeze(request.name, writer)),
             _ if is_deletion => None,
             "promotions" => {
@@ -64,6 +66,19 @@ impl Admission for PolicyAdmission {
         };
         refused.map_or(Ok(()), Err)
     }
+}
+
+fn review_check_run(request: &AdmissionRequest<'_>) -> Result<(), String> {
+    if !request.subresource.is_empty() {
+        return Err("the status of a check run is written by Sluice".to_owned());
+    }
+    let new = request.object.map(|new| read(Some(new))).transpose()?;
+    let old = request.old_object.map(|old| read(Some(old))).transpose()?;
+    let pipeline = new.as_ref().map(|new: &CheckRun| new.spec.pipeline.clone());
+    let refused = check_writer(request, &pipeline.unwrap_or_default(), |writer| {
+        refuse_check_run(old.as_ref(), new.as_ref(), writer)
+    });
+    refused.map_or(Ok(()), Err)
 }
 
 fn check_writer(

@@ -186,6 +186,7 @@ fn word(phase: Phase) -> &'static str {
         Phase::Running => "Running",
         Phase::WaitingForMerge => "WaitingForMerge",
         Phase::Deploying => "Deploying",
+        Phase::Verifying => "Verifying",
         Phase::Succeeded => "Succeeded",
         Phase::Failed => "Failed",
         Phase::Superseded => "Superseded",

@@ -99,10 +99,12 @@ fn of_summary(summary: &PromotionSummary) -> Option<PromotionResult> {
 
 fn ended(phase: Phase, url: Option<&String>) -> Option<PromotionResult> {
     match phase {
-        Phase::WaitingForMerge | Phase::Deploying | Phase::Succeeded => match url {
-            Some(url) => Some(PromotionResult::Proposed { url: url.clone() }),
-            None => Some(PromotionResult::Quiet),
-        },
+        Phase::WaitingForMerge | Phase::Deploying | Phase::Verifying | Phase::Succeeded => {
+            match url {
+                Some(url) => Some(PromotionResult::Proposed { url: url.clone() }),
+                None => Some(PromotionResult::Quiet),
+            }
+        }
         Phase::Failed => Some(PromotionResult::Failed),
         Phase::Superseded | Phase::Abandoned | Phase::Withdrawn => Some(PromotionResult::Held),
         Phase::AwaitingApproval | Phase::Running => None,

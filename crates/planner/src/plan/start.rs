@@ -91,6 +91,7 @@ impl SitePlanner<'_> {
                     kind: request.kind,
                     by: request.by.clone(),
                 }),
+                cause: None,
                 withdrawn: None,
                 approvals: Vec::new(),
                 rejection: None,

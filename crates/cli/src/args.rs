@@ -6,6 +6,7 @@ pub(crate) mod cross_dc;
 #[cfg(feature = "demo")]
 pub(crate) mod demo;
 pub(crate) mod legacy;
+pub(crate) mod oidc;
 pub(crate) mod reference;
 pub(crate) mod server;
 #[cfg(feature = "standalone")]

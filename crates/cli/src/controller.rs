@@ -37,6 +37,11 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let config = kubeconfig::load(arguments.kubeconfig.as_deref()).await?;
     let settings = settings::check(arguments, &config.default_namespace)?;
     let mut server_settings = server_settings::check(arguments, settings.authoring.as_ref())?;
+    server_settings.oidc = arguments.oidc.check(
+        settings.dashboard_url.as_deref(),
+        settings.allow_internal_urls,
+        settings.proxy.clone(),
+    )?;
     let mut registry = Registry::default();
     let calls = server::Metrics::register(&mut registry);
     let trigger_metrics = TriggerMetrics::register(&mut registry);

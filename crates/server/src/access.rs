@@ -1,7 +1,9 @@
-//! Authentication and authorization of people: TokenReviews and SubjectAccessReviews.
+//! Authentication and authorization of people: TokenReviews, sessions and SubjectAccessReviews.
 //!
 //! TokenReviews are cached for a minute, and SubjectAccessReviews that decide what to show for some
 //! seconds. Every action is reviewed.
+
+mod request;
 
 use std::{
     collections::{BTreeMap, HashSet},
@@ -21,14 +23,22 @@ use k8s_openapi::api::{
 };
 use kube::{Api, Client, api::PostParams};
 use ring::digest::{SHA256, digest};
-use runtime::{ObjectKey, TtlCache};
+use runtime::TtlCache;
 
 use crate::{
     AppState,
     client::{Peer, rate_limit_key},
+    oidc::OidcUser,
     problem::Problem,
+    session::{Identity, Session},
 };
 
+pub(crate) use request::{
+    AccessRequest, CHANGES, CLUSTERS, FREEZES, PIPELINES, ResourceType, TRIGGERS,
+};
+
+/// The header that carries the CSRF token of a session with requests to REST that change something.
+const CSRF_HEADER: &str = "x-csrf-token";
 /// How long the result of a TokenReview is used.
 const TOKEN_TTL: Duration = Duration::from_secs(60);
 /// How long the result of a SubjectAccessReview is used to decide what to show.
@@ -36,6 +46,8 @@ const ACCESS_TTL: Duration = Duration::from_secs(15);
 /// How many tokens and access requests are remembered.
 const MAX_CACHED: usize = 10_000;
 const MAX_TOKEN_LENGTH: usize = 16 << 10;
+/// The group of everybody whom the API server has authenticated.
+const AUTHENTICATED: &str = "system:authenticated";
 
 /// How long a token counts as known to be valid.
 const KNOWN_TOKEN_TTL: Duration = Duration::from_secs(24 * 60 * 60);
@@ -138,89 +150,6 @@ pub(crate) struct Caller {
     app_state: Arc<AppState>,
 }
 
-/// An API group and a resource of it.
-pub(crate) type ResourceType = (&'static str, &'static str);
-pub(crate) const PIPELINES: ResourceType = ("pipelines.weave.works", "pipelines");
-pub(crate) const CHANGES: ResourceType = ("pipelines.weave.works", "changes");
-pub(crate) const FREEZES: ResourceType = ("pipelines.weave.works", "freezes");
-pub(crate) const TRIGGERS: ResourceType = ("pipeline.jquad.rocks", "pipelinetriggers");
-pub(crate) const CLUSTERS: ResourceType = ("gitops.weave.works", "gitopsclusters");
-
-/// A verb and what it is used on.
-#[derive(Clone, Copy)]
-pub(crate) struct AccessRequest<'a> {
-    resource_type: ResourceType,
-    verb: &'static str,
-    namespace: Option<&'a str>,
-    name: Option<&'a str>,
-    environment: Option<&'a str>,
-}
-
-impl<'a> AccessRequest<'a> {
-    pub(crate) fn new(verb: &'static str, pipeline: &'a ObjectKey) -> Self {
-        Self {
-            resource_type: PIPELINES,
-            verb,
-            namespace: Some(&pipeline.namespace),
-            name: Some(&pipeline.name),
-            environment: None,
-        }
-    }
-
-    /// To stop promotions in a namespace, and to let them go on.
-    pub(crate) fn freeze(namespace: &'a str) -> Self {
-        Self {
-            verb: "freeze",
-            ..Self::list(PIPELINES, Some(namespace))
-        }
-    }
-
-    /// To list a resource, in one namespace or everywhere.
-    pub(crate) fn list(resource_type: ResourceType, namespace: Option<&'a str>) -> Self {
-        Self {
-            resource_type,
-            verb: "list",
-            namespace,
-            name: None,
-            environment: None,
-        }
-    }
-
-    /// To inspect a cluster, all clusters of a namespace, or all there are.
-    pub(crate) fn inspect(namespace: Option<&'a str>, name: Option<&'a str>) -> Self {
-        Self {
-            resource_type: CLUSTERS,
-            verb: "inspect",
-            namespace,
-            name,
-            environment: None,
-        }
-    }
-
-    /// To create an object, in one namespace or in any.
-    pub(crate) fn create(resource_type: ResourceType, namespace: Option<&'a str>) -> Self {
-        Self {
-            verb: "create",
-            ..Self::list(resource_type, namespace)
-        }
-    }
-
-    /// The same verb on an object of another resource.
-    pub(crate) fn of(self, resource_type: ResourceType) -> Self {
-        Self {
-            resource_type,
-            ..self
-        }
-    }
-
-    pub(crate) fn environment(self, environment: &'a str) -> Self {
-        Self {
-            environment: Some(environment),
-            ..self
-        }
-    }
-}
-
 /// An access request of a user, as the key of a cache.
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct CachedAccessRequest {
@@ -241,6 +170,38 @@ impl Caller {
         let user = app_state.access.user(token).await?;
         let app_state = app_state.clone();
         Ok(user.map(|user| Self { user, app_state }))
+    }
+
+    /// The user of a session; nothing if its token is not valid any more, or if its provider is not the
+    /// one that is configured.
+    pub(crate) async fn of_session(
+        app_state: &Arc<AppState>,
+        session: &Session,
+    ) -> Result<Option<Self>, Problem> {
+        match &session.identity {
+            None => Ok(None),
+            Some(Identity::Token(token)) => Self::authenticate(app_state, token).await,
+            Some(Identity::User(user)) => {
+                let settings = app_state.oidc.as_ref().map(|oidc| &oidc.settings);
+                let is_configured = settings.is_some_and(|it| it.issuer_url == user.issuer);
+                Ok(is_configured.then(|| Self::of_provider(app_state, user)))
+            }
+        }
+    }
+
+    /// A user of the OpenID provider. The API server counts them as authenticated, too.
+    fn of_provider(app_state: &Arc<AppState>, user: &OidcUser) -> Self {
+        let groups = user.groups.iter().cloned();
+        let groups = groups.chain([AUTHENTICATED.to_owned()]).collect();
+        let user = UserInfo {
+            username: Some(user.name.clone()),
+            groups: Some(groups),
+            ..UserInfo::default()
+        };
+        Self {
+            user: Arc::new(user),
+            app_state: app_state.clone(),
+        }
     }
 
     pub(crate) fn app_state(&self) -> &Arc<AppState> {
@@ -357,22 +318,36 @@ impl FromRequestParts<Arc<AppState>> for Caller {
     ) -> Result<Self, Problem> {
         let peer = parts.extensions.get::<Peer>().copied().unwrap_or_default();
         let caller = rate_limit_key(peer, &parts.headers, &app_state.settings.trusted_proxies);
-        let user = match token(parts) {
+        let authenticated = match token(parts) {
             Some(token) => {
                 check_token_attempts(app_state, &caller, token)?;
-                app_state.access.user(token).await?
+                Self::authenticate(app_state, token).await?
             }
-            None => None,
+            None => with_session(parts, app_state).await?,
         };
-        let Some(user) = user else {
+        let Some(authenticated) = authenticated else {
             let counted = app_state.unauthenticated_requests.count(caller, 1);
             counted.map_err(|it| Problem::too_many_requests(it.retry_after.as_secs() + 1))?;
             let detail = "send a token that the Kubernetes API accepts, as `Authorization: Bearer`";
             return Err(Problem::new(StatusCode::UNAUTHORIZED, detail));
         };
-        let app_state = app_state.clone();
-        Ok(Self { user, app_state })
+        Ok(authenticated)
     }
+}
+
+/// The user of the browser's session, if any. A request that changes something needs the session's CSRF
+/// token, too: browsers send cookies with requests of other web sites.
+async fn with_session(parts: &Parts, app_state: &Arc<AppState>) -> Result<Option<Caller>, Problem> {
+    let Some(session) = app_state.sessions.read(&parts.headers).await? else {
+        return Ok(None);
+    };
+    let csrf = parts.headers.get(CSRF_HEADER);
+    let csrf = csrf.and_then(|it| it.to_str().ok()).unwrap_or_default();
+    if !parts.method.is_safe() && !session.has_csrf_token(csrf) {
+        let detail = format!("send the session's CSRF token in the header {CSRF_HEADER}");
+        return Err(Problem::new(StatusCode::FORBIDDEN, detail));
+    }
+    Caller::of_session(app_state, &session).await
 }
 
 /// Fails if the address has sent too many invalid tokens. A token that was valid before is reviewed

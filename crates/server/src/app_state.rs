@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::{
     Caches, Metrics, Settings, access::AccessReviewer, cached_objects::CachedObjects,
-    dashboard::PipelineRows, hooks::BodyBudget, leaf::LeafReader, rate_limiter::RateLimiter,
-    session::Sessions, signing_keys::SigningKeys,
+    dashboard::PipelineRows, hooks::BodyBudget, leaf::LeafReader, oidc::Oidc,
+    rate_limiter::RateLimiter, session::Sessions, signing_keys::SigningKeys,
 };
 
 /// The state that all handlers share.
@@ -27,6 +27,8 @@ pub struct AppState {
     pub(crate) signing_keys: SigningKeys,
     pub(crate) access: AccessReviewer,
     pub(crate) sessions: Sessions,
+    /// Sign-in with the OpenID provider, if one is configured.
+    pub(crate) oidc: Option<Oidc>,
     /// Reads apps and their objects from clusters.
     pub(crate) leaf_reader: LeafReader,
     /// The rendered rows of the dashboard's list, shared by all viewers.
@@ -72,6 +74,7 @@ impl AppState {
             signing_keys: SigningKeys::new(client.clone()),
             access: AccessReviewer::new(client.clone()),
             sessions: Sessions::new(client.clone(), clock),
+            oidc: settings.oidc.clone().map(Oidc::new),
             leaf_reader: LeafReader::new(client.clone(), settings.leaf_connector.clone()),
             pipeline_rows: PipelineRows::default(),
             stop: stop.clone(),

@@ -10,7 +10,7 @@
 //! | `find` | what the command palette finds |
 //! | `live` | server-sent events with the parts that changed |
 //! | `actions` | the forms that act on pipelines |
-//! | `sign_in` | sessions of viewers |
+//! | `sign_in`, `oidc_sign_in` | sessions of viewers, from a token or from the OpenID provider |
 //! | `decision` | the card on which a person decides about a promotion |
 //! | `html`, `layout`, `components`, `icons`, `version` | markup |
 //!
@@ -34,6 +34,7 @@ mod layout;
 mod list;
 mod live;
 mod objects;
+mod oidc_sign_in;
 mod page;
 mod pipeline;
 mod sign_in;
@@ -52,7 +53,7 @@ use axum::{
 };
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, Uri, header};
 
-use crate::{AppState, problem::Problem, session::clear_flash_cookie};
+use crate::{AppState, oidc::CALLBACK, problem::Problem, session::clear_flash_cookie};
 
 pub(crate) use list::PipelineRows;
 use page::DashboardPage;
@@ -68,6 +69,8 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
     Router::new()
         .route("/", get(async || Redirect::to("/pipelines")))
         .route("/login", get(sign_in::form).post(sign_in::sign_in))
+        .route("/login/oidc", get(oidc_sign_in::start))
+        .route(CALLBACK, get(oidc_sign_in::finish))
         .route("/logout", post(sign_in::sign_out))
         .route("/pipelines", get(show))
         .route(PIPELINE, get(show))
@@ -173,7 +176,12 @@ impl IntoResponse for ErrorPage {
 
 impl From<crate::session::Error> for Problem {
     fn from(error: crate::session::Error) -> Self {
+        use crate::session::Error;
         tracing::error!(%error, source = ?std::error::Error::source(&error), "could not use sessions");
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string())
+        let code = match error {
+            Error::TooLong | Error::TooManyGroups => StatusCode::FORBIDDEN,
+            _ => StatusCode::SERVICE_UNAVAILABLE,
+        };
+        Self::new(code, error.to_string())
     }
 }

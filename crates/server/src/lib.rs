@@ -13,6 +13,8 @@
 //! | `dashboard` | pages for browsers |
 //! | `actions` | what people do, called by `rest` and `dashboard` |
 //! | `access` | TokenReviews and SubjectAccessReviews |
+//! | `session` | who has signed in, in cookies |
+//! | `oidc` | sign-in with an OpenID Connect provider |
 //! | [`leaf`] | apps and their objects, read from clusters on request |
 //! | `listen` | sockets, TLS, limits for slow and many clients |
 //! | [`caches`] | the caches of the hub, shared with the reconcilers |
@@ -32,6 +34,7 @@ pub mod leaf;
 mod listen;
 mod metrics;
 mod object_names;
+mod oidc;
 mod problem;
 mod random;
 mod rate_limiter;

@@ -1,34 +1,34 @@
-//! Browser sessions: a bearer token in an encrypted cookie.
+//! Browser sessions: who has signed in, in an encrypted cookie.
 //!
-//! The encryption key is in a Secret, so that every replica can read the cookies of the others. The
-//! token is authenticated with each request like any other: a session ends when its token expires,
-//! after eight hours, or on all replicas when its owner signs out. Neither the key nor a token is ever
-//! logged or shown.
+//! The encryption key is in a Secret, so that every replica can read the cookies of the others. A bearer
+//! token is authenticated with each request like any other; a user of the OpenID provider was
+//! authenticated when they signed in. A session ends when its token expires, when its time is over, or on
+//! all replicas when its owner signs out. Neither the key nor a token is ever logged or shown.
 
-mod revoked;
+mod secret;
 
-use std::{collections::BTreeMap, time::Duration};
+use std::time::Duration;
 
 use base64::{Engine, engine::general_purpose::URL_SAFE_NO_PAD};
 use http::{HeaderMap, HeaderValue, header};
 use jiff::Timestamp;
-use k8s_openapi::{ByteString, api::core::v1::Secret};
-use kube::{Api, Client, api::PostParams};
-use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
+use kube::Client;
+use ring::aead::{Aad, NONCE_LEN, Nonce};
 use runtime::Clock;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
-use tokio::sync::OnceCell;
 
-use crate::random;
-use revoked::RevokedSessions;
+use crate::{
+    oidc::{OidcUser, SignInAttempt},
+    random,
+};
+use secret::{NAME, SessionSecret};
 
-/// The Secret with the key, in the namespace that Sluice runs in.
-const SECRET: &str = "sluice-sessions";
-const ENTRY: &str = "key";
-/// How long a session lasts.
-const LIFETIME: Duration = Duration::from_secs(8 * 60 * 60);
+/// How long a session lasts at most.
+pub const LIFETIME: Duration = Duration::from_secs(8 * 60 * 60);
 /// The cookie of a session.
 const SESSION_COOKIE: &str = "sluice-session";
+/// The cookie of a sign-in with the OpenID provider that is under way.
+const ATTEMPT_COOKIE: &str = "sluice-sign-in";
 /// The cookie of the message that the next page shows.
 const FLASH_COOKIE: &str = "sluice-flash";
 /// The longest cookie that every browser stores.
@@ -37,39 +37,50 @@ const MAX_COOKIE_LENGTH: usize = 3800;
 /// Why a session could not be read, created or ended.
 #[derive(Debug, thiserror::Error)]
 pub(crate) enum Error {
-    #[error("cannot read or create the Secret {namespace}/{SECRET} with the session key")]
+    #[error("cannot read or create the Secret {namespace}/{NAME} with the session key")]
     Secret {
         namespace: String,
         source: kube::Error,
     },
     #[error(
-        "you are still signed in: cannot revoke the session in the Secret {namespace}/{SECRET}; try again"
+        "you are still signed in: cannot revoke the session in the Secret {namespace}/{NAME}; try again"
     )]
     SignOut {
         namespace: String,
         source: kube::Error,
     },
     #[error(
-        "the Secret {namespace}/{SECRET} contains no key of 32 bytes; delete it to get a new one"
+        "the Secret {namespace}/{NAME} contains no key of 32 bytes; delete it to get a new one"
     )]
     Key { namespace: String },
     #[error("the token is too long for a cookie; use a shorter one, such as a service account's")]
     TooLong,
+    #[error(
+        "you are in too many groups for a cookie; have the provider send only those that matter for Sluice"
+    )]
+    TooManyGroups,
+}
+
+/// Who has signed in.
+#[derive(Serialize, Deserialize, Clone)]
+pub(crate) enum Identity {
+    /// Whoever the Kubernetes API says that this bearer token belongs to.
+    Token(String),
+    /// A user of the OpenID provider.
+    User(OidcUser),
 }
 
 /// Creates and reads the cookies of sessions.
 pub(crate) struct Sessions {
-    client: Client,
     clock: Clock,
-    key: OnceCell<LessSafeKey>,
-    revoked: RevokedSessions,
+    secret: SessionSecret,
 }
 
 /// The session of a browser.
 #[derive(Serialize, Deserialize, Clone)]
 pub(crate) struct Session {
-    /// The bearer token; nothing before signing in.
-    pub(crate) token: Option<String>,
+    /// Who has signed in; nobody before.
+    pub(crate) identity: Option<Identity>,
     /// The CSRF token that each form must carry.
     pub(crate) csrf: String,
     /// When it ends, in seconds since 1970.
@@ -77,10 +88,10 @@ pub(crate) struct Session {
 }
 
 impl Session {
-    fn new(token: Option<String>, now: Timestamp) -> Self {
-        let seconds = i64::try_from(LIFETIME.as_secs()).unwrap_or_default();
+    fn new(identity: Option<Identity>, lifetime: Duration, now: Timestamp) -> Self {
+        let seconds = i64::try_from(lifetime.as_secs()).unwrap_or_default();
         Self {
-            token,
+            identity,
             csrf: random::id(),
             ends: now.as_second() + seconds,
         }
@@ -96,16 +107,19 @@ impl Session {
 impl Sessions {
     pub(crate) fn new(client: Client, clock: Clock) -> Self {
         Self {
-            client,
             clock,
-            key: OnceCell::new(),
-            revoked: RevokedSessions::default(),
+            secret: SessionSecret::new(client),
         }
     }
 
-    /// A new session; without a token before signing in.
-    pub(crate) fn start(&self, token: Option<String>) -> Session {
-        Session::new(token, self.clock.now())
+    /// A new session; without an identity before signing in.
+    pub(crate) fn start(&self, identity: Option<Identity>) -> Session {
+        Session::new(identity, LIFETIME, self.clock.now())
+    }
+
+    /// A new session that lasts no longer than this.
+    pub(crate) fn start_for(&self, identity: Identity, lifetime: Duration) -> Session {
+        Session::new(Some(identity), lifetime.min(LIFETIME), self.clock.now())
     }
 
     /// The valid session of a request, if any.
@@ -122,34 +136,15 @@ impl Sessions {
         if session.ends <= self.clock.now().as_second() {
             return Ok(false);
         }
-        if session.token.is_none() {
+        if session.identity.is_none() {
             return Ok(true);
         }
-        let is_revoked = self.revoked.contains(&self.secrets(), session).await;
-        Ok(!is_revoked.map_err(|source| self.secret_error(source))?)
+        Ok(!self.secret.is_revoked(session).await?)
     }
 
     /// Ends a session on all replicas.
     pub(crate) async fn revoke(&self, session: &Session) -> Result<(), Error> {
-        let added = self
-            .revoked
-            .add(&self.secrets(), session, self.clock.now())
-            .await;
-        added.map_err(|source| Error::SignOut {
-            namespace: self.client.default_namespace().to_owned(),
-            source,
-        })
-    }
-
-    fn secrets(&self) -> Api<Secret> {
-        Api::default_namespaced(self.client.clone())
-    }
-
-    fn secret_error(&self, source: kube::Error) -> Error {
-        Error::Secret {
-            namespace: self.client.default_namespace().to_owned(),
-            source,
-        }
+        self.secret.revoke(session, self.clock.now()).await
     }
 
     /// The `Set-Cookie` header of a session.
@@ -159,8 +154,31 @@ impl Sessions {
         is_secure: bool,
     ) -> Result<HeaderValue, Error> {
         let age = (session.ends - self.clock.now().as_second()).max(0);
-        self.encrypt_cookie(SESSION_COOKIE, session, (age, is_secure))
+        let cookie = self.encrypt_cookie(SESSION_COOKIE, session, (age, is_secure));
+        cookie
             .await
+            .map_err(|error| match (error, &session.identity) {
+                (Error::TooLong, Some(Identity::User(_))) => Error::TooManyGroups,
+                (error, _) => error,
+            })
+    }
+
+    /// The `Set-Cookie` header of a sign-in that is under way.
+    pub(crate) async fn attempt_cookie(
+        &self,
+        attempt: &SignInAttempt,
+        is_secure: bool,
+    ) -> Result<HeaderValue, Error> {
+        self.encrypt_cookie(ATTEMPT_COOKIE, attempt, (600, is_secure))
+            .await
+    }
+
+    /// The sign-in that is under way in this browser, if any.
+    pub(crate) async fn sign_in_attempt(
+        &self,
+        headers: &HeaderMap,
+    ) -> Result<Option<SignInAttempt>, Error> {
+        self.decrypt_cookie(headers, ATTEMPT_COOKIE).await
     }
 
     /// The `Set-Cookie` header of a message for the next page.
@@ -190,14 +208,13 @@ impl Sessions {
         let mut bytes = serde_json::to_vec(content).expect("plain fields are JSON");
         let mut nonce = [0; NONCE_LEN];
         random::fill(&mut nonce);
-        self.key()
-            .await?
-            .seal_in_place_append_tag(
-                Nonce::assume_unique_for_key(nonce),
-                Aad::from(name.as_bytes()),
-                &mut bytes,
-            )
-            .expect("a cookie is short enough to encrypt");
+        let key = self.secret.key().await?;
+        key.seal_in_place_append_tag(
+            Nonce::assume_unique_for_key(nonce),
+            Aad::from(name.as_bytes()),
+            &mut bytes,
+        )
+        .expect("a cookie is short enough to encrypt");
         let value = URL_SAFE_NO_PAD.encode([&nonce[..], &bytes].concat());
         let secure = if is_secure { "; Secure" } else { "" };
         let cookie =
@@ -225,35 +242,11 @@ impl Sessions {
         let nonce = nonce.expect("it was split off at its length");
         let mut sealed = sealed.to_vec();
         let aad = Aad::from(name.as_bytes());
-        let opened = self.key().await?.open_in_place(nonce, aad, &mut sealed);
+        let key = self.secret.key().await?;
+        let opened = key.open_in_place(nonce, aad, &mut sealed);
         Ok(opened
             .ok()
             .and_then(|bytes| serde_json::from_slice(bytes).ok()))
-    }
-
-    async fn key(&self) -> Result<&LessSafeKey, Error> {
-        self.key.get_or_try_init(|| self.find_key()).await
-    }
-
-    /// The key in the Secret, which the first replica creates.
-    async fn find_key(&self) -> Result<LessSafeKey, Error> {
-        let namespace = self.client.default_namespace().to_owned();
-        let secrets = self.secrets();
-        let failed = |source| self.secret_error(source);
-        let secret = match secrets.get_opt(SECRET).await.map_err(failed)? {
-            Some(secret) => secret,
-            None => match secrets.create(&PostParams::default(), &new_secret()).await {
-                Ok(secret) => secret,
-                Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
-                    secrets.get(SECRET).await.map_err(failed)?
-                }
-                Err(error) => return Err(failed(error)),
-            },
-        };
-        let bytes = secret.data.and_then(|mut data| data.remove(ENTRY));
-        let key = UnboundKey::new(&CHACHA20_POLY1305, &bytes.unwrap_or_default().0);
-        key.map(LessSafeKey::new)
-            .map_err(|_| Error::Key { namespace })
     }
 }
 
@@ -267,6 +260,11 @@ pub(crate) struct FlashMessage {
 /// The `Set-Cookie` header that deletes the session.
 pub(crate) fn clear_session_cookie() -> HeaderValue {
     HeaderValue::from_static("sluice-session=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax")
+}
+
+/// The `Set-Cookie` header that deletes the sign-in that was under way.
+pub(crate) fn clear_attempt_cookie() -> HeaderValue {
+    HeaderValue::from_static("sluice-sign-in=; Path=/; Max-Age=0; HttpOnly; SameSite=Lax")
 }
 
 /// The `Set-Cookie` header that deletes the message.
@@ -283,16 +281,4 @@ fn cookie<'a>(headers: &'a HeaderMap, name: &str) -> Option<&'a str> {
     pairs
         .find(|(key, _)| *key == name)
         .map(|(_, value)| value.trim())
-}
-
-fn new_secret() -> Secret {
-    let mut key = [0; 32];
-    random::fill(&mut key);
-    let mut secret = Secret::default();
-    secret.metadata.name = Some(SECRET.to_owned());
-    secret.data = Some(BTreeMap::from([(
-        ENTRY.to_owned(),
-        ByteString(key.to_vec()),
-    )]));
-    secret
 }

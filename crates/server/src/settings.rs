@@ -5,6 +5,10 @@ use std::{net::SocketAddr, path::PathBuf, time::Duration};
 pub use ipnet::IpNet;
 
 use crate::leaf::LeafConnector;
+pub use crate::{
+    oidc::{CALLBACK as OIDC_CALLBACK, OidcSettings, SigningAlgorithm},
+    session::LIFETIME as SESSION_LIFETIME,
+};
 
 /// How many requests a client may send per [`RATE_INTERVAL`], by default.
 pub const RATE_LIMIT: u32 = 20;
@@ -46,6 +50,8 @@ pub struct Settings {
     pub leaf_connector: LeafConnector,
     /// The repository that the controller proposes files in, if any.
     pub authoring: Option<Authoring>,
+    /// The OpenID provider that people can sign in with, if any.
+    pub oidc: Option<OidcSettings>,
 }
 
 impl Default for Settings {
@@ -65,6 +71,7 @@ impl Default for Settings {
             no_cross_namespace_refs: false,
             leaf_connector: LeafConnector::default(),
             authoring: None,
+            oidc: None,
         }
     }
 }

@@ -1,6 +1,7 @@
 //! Test doubles and tools for tests and the demo: real control planes ([`real`]), a small git forge
 //! ([`forge`]), doubles of the APIs of other forges ([`forge_doubles`]), a stand-in for Flux ([`flux`]), a
-//! browser ([`browser`]), an OCI registry ([`registry`]), and a runner for the commands in the guides ([`guide`]).
+//! browser ([`browser`]), an OCI registry ([`registry`]), an OpenID provider
+//! ([`oidc_provider`]), and a runner for the commands in the guides ([`guide`]).
 
 pub mod browser;
 pub mod flux;
@@ -10,6 +11,7 @@ pub mod guide;
 #[cfg(feature = "mariadb")]
 pub mod mariadb;
 pub mod objects;
+pub mod oidc_provider;
 pub mod real;
 pub mod registry;
 pub mod shop;

@@ -16,6 +16,35 @@
 {{- with $values.dashboard.url }}
 - --dashboard-url={{ . }}
 {{- end }}
+{{- with $values.dashboard.oidc }}
+{{- if .issuerURL }}
+{{- $_ := required "dashboard.oidc.issuerURL needs dashboard.url: the provider sends browsers back there" $values.dashboard.url }}
+- --oidc-issuer-url={{ .issuerURL }}
+- {{ printf "--oidc-client-id=%s" (required "dashboard.oidc.issuerURL needs dashboard.oidc.clientID" .clientID) | quote }}
+- {{ printf "--oidc-scopes=%s" (join "," .scopes) | quote }}
+- {{ printf "--oidc-username-claim=%s" .usernameClaim | quote }}
+{{- with .usernamePrefix }}
+- {{ printf "--oidc-username-prefix=%s" . | quote }}
+{{- end }}
+{{- with .groupsClaim }}
+- {{ printf "--oidc-groups-claim=%s" . | quote }}
+{{- end }}
+{{- with .groupsPrefix }}
+- {{ printf "--oidc-groups-prefix=%s" . | quote }}
+{{- end }}
+{{- with .requiredClaims }}
+- {{ printf "--oidc-required-claim=%s" (join "," .) | quote }}
+{{- end }}
+- --oidc-signing-algs={{ join "," .signingAlgs }}
+- --oidc-session-duration={{ .sessionDuration }}
+{{- if .secretName }}
+- --oidc-client-secret-file=/oidc/client-secret
+{{- end }}
+{{- if .caSecretName }}
+- --oidc-ca-file=/oidc-ca/ca.crt
+{{- end }}
+{{- end }}
+{{- end }}
 {{- with $values.controller.watchNamespace }}
 - --watch-namespace={{ . }}
 {{- end }}
@@ -115,6 +144,14 @@ spec:
         {{- if .root.Values.tls.secretName }}
         - {name: tls, mountPath: /tls, readOnly: true}
         {{- end }}
+        {{- with .root.Values.dashboard.oidc }}
+        {{- if and .issuerURL .secretName }}
+        - {name: oidc, mountPath: /oidc, readOnly: true}
+        {{- end }}
+        {{- if and .issuerURL .caSecretName }}
+        - {name: oidc-ca, mountPath: /oidc-ca, readOnly: true}
+        {{- end }}
+        {{- end }}
         {{- with $controller.extraVolumeMounts }}
         {{- toYaml . | nindent 8 }}
         {{- end }}
@@ -126,6 +163,20 @@ spec:
       - name: tls
         secret:
           secretName: {{ . }}
+      {{- end }}
+      {{- with .root.Values.dashboard.oidc }}
+      {{- if and .issuerURL .secretName }}
+      - name: oidc
+        secret:
+          secretName: {{ .secretName }}
+          items: [{key: client-secret, path: client-secret}]
+      {{- end }}
+      {{- if and .issuerURL .caSecretName }}
+      - name: oidc-ca
+        secret:
+          secretName: {{ .caSecretName }}
+          items: [{key: ca.crt, path: ca.crt}]
+      {{- end }}
       {{- end }}
       {{- with $controller.extraVolumes }}
       {{- toYaml . | nindent 6 }}

@@ -138,6 +138,9 @@ pub(crate) struct Arguments {
     pub(crate) server: super::server::ServerFlags,
 
     #[command(flatten)]
+    pub(crate) oidc: super::oidc::OidcFlags,
+
+    #[command(flatten)]
     pub(crate) logs: LogFlags,
 
     #[command(flatten)]

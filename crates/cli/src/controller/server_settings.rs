@@ -36,6 +36,7 @@ pub(super) fn check(
         no_cross_namespace_refs: arguments.no_cross_namespace_refs.0,
         leaf_connector: server::leaf::LeafConnector::default(),
         authoring: authoring.map(authoring_settings),
+        oidc: None,
     })
 }
 

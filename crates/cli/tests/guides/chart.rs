@@ -264,10 +264,17 @@ fn events_and_the_dashboards_address_are_flags() {
     for flag in [
         "--events-reasons=Promote,DeployFailed",
         "--dashboard-url=https://sluice.example.com",
+        "--oidc-issuer-url=https://dex.example.com",
+        "--oidc-client-secret-file=/oidc/client-secret",
+        "--oidc-ca-file=/oidc-ca/ca.crt",
+        "--oidc-username-prefix=-",
+        "--oidc-required-claim=hd=example.com",
+        "--oidc-signing-algs=RS256,ES256",
     ] {
         assert!(all.contains(flag), "{flag}: {all}");
     }
-    assert!(!flags("weave.yaml").contains("--events-reasons"));
+    let few = flags("weave.yaml");
+    assert!(!few.contains("--events-reasons") && !few.contains("--oidc"));
 }
 
 /// No engine is at hand to build it; at least both sides say the same.

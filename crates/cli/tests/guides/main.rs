@@ -19,6 +19,7 @@ mod monitoring;
 mod operating;
 mod operator;
 mod release;
+mod sign_in;
 mod weave;
 
 use std::{collections::BTreeSet, path::Path};
@@ -44,6 +45,7 @@ const FOLLOWED: &[&str] = &[
     "promotions.md",
     "quickstart.md",
     "security.md",
+    "sign-in.md",
     // trigger/tests/trigger/examples.rs
     "tekton.md",
     "troubleshooting.md",

@@ -110,8 +110,9 @@ async fn next_message(
     if !app_state.sessions.is_valid(&viewer.session).await.ok()? {
         return None;
     }
-    let token = viewer.session.token.as_deref()?;
-    Caller::authenticate(app_state, token).await.ok()??;
+    Caller::of_session(app_state, &viewer.session)
+        .await
+        .ok()??;
     let parts = page.parts(app_state, viewer).await.ok()?;
     let message = sent.message(&parts);
     Some(message.unwrap_or_else(|| ": unchanged\n\n".to_owned()))

@@ -1,4 +1,4 @@
-//! Sign-in with a bearer token, which is then kept in an encrypted cookie.
+//! The sign-in page, sign-in with a bearer token, and sign-out.
 
 use std::sync::Arc;
 
@@ -15,17 +15,19 @@ use super::{
     ErrorPage,
     components::{hidden_field, percent_encoded},
     html::{Element, Html, tag},
-    layout,
+    layout, oidc_sign_in,
 };
 use crate::{
     AppState,
     access::{Caller, check_token_attempts},
     client::{Peer, rate_limit_key},
     problem::Problem,
-    session::{Session, clear_session_cookie},
+    session::{Identity, Session, clear_session_cookie},
 };
 
 const MAX_TOKEN_LENGTH: usize = 16 << 10;
+/// The longest path to return to: it is stored in a cookie.
+const MAX_PATH_LENGTH: usize = 1024;
 
 /// A user who has signed in.
 pub(crate) struct Viewer {
@@ -73,10 +75,7 @@ pub(super) async fn authenticate(
     let Some(session) = app_state.sessions.read(headers).await? else {
         return Ok(None);
     };
-    let Some(token) = &session.token else {
-        return Ok(None);
-    };
-    let caller = Caller::authenticate(app_state, token).await?;
+    let caller = Caller::of_session(app_state, &session).await?;
     Ok(caller.map(|caller| Viewer { caller, session }))
 }
 
@@ -87,12 +86,16 @@ pub(super) struct SignInQuery {
 }
 
 impl SignInQuery {
+    pub(super) fn to(next: Option<String>) -> Self {
+        Self { next }
+    }
+
     /// A path of this server, whatever was requested.
-    fn path(&self) -> &str {
+    pub(super) fn path(&self) -> &str {
         let next = self.next.as_deref().unwrap_or_default();
         let is_local = next.starts_with('/') && !next.starts_with("//") && !next.contains('\\');
         let is_plain = next.bytes().all(|byte| byte.is_ascii_graphic());
-        if is_local && is_plain {
+        if is_local && is_plain && next.len() <= MAX_PATH_LENGTH {
             next
         } else {
             "/pipelines"
@@ -108,7 +111,7 @@ pub(super) async fn form(
     sign_in_page(&app_state, &headers, &next, None).await
 }
 
-async fn sign_in_page(
+pub(super) async fn sign_in_page(
     app_state: &AppState,
     headers: &HeaderMap,
     next: &SignInQuery,
@@ -120,11 +123,20 @@ async fn sign_in_page(
         .session_cookie(&session, is_secure(app_state, headers))
         .await;
     let cookie = cookie.map_err(Problem::from)?;
-    let page = layout::bare("Sign in", sign_in_form(&session, next.path(), error));
+    let provider = app_state.oidc.is_some();
+    let provider = provider.then(|| oidc_sign_in::link(next.path()));
+    let form = sign_in_form(&session, next.path(), error, provider);
+    let page = layout::bare("Sign in", form);
     Ok(([(header::SET_COOKIE, cookie)], page).into_response())
 }
 
-fn sign_in_form(session: &Session, next: &str, error: Option<&str>) -> Html {
+fn sign_in_form(
+    session: &Session,
+    next: &str,
+    error: Option<&str>,
+    provider: Option<Element>,
+) -> Html {
+    let has_provider = provider.is_some();
     let error: Option<Element> = error.map(|error| {
         tag("p")
             .id("error")
@@ -139,13 +151,17 @@ fn sign_in_form(session: &Session, next: &str, error: Option<&str>) -> Html {
         .with("autocomplete", "current-password")
         .with("aria-describedby", "hint")
         .set("required", true)
-        .set("autofocus", true);
+        .set("autofocus", !has_provider);
     let hint = tag("p")
         .id("hint")
         .class("dim")
         .text("A token that the Kubernetes API accepts, such as the output of ")
         .child(tag("code").text("kubectl create token NAME"))
         .text(". It is stored encrypted in this browser for at most eight hours.");
+    let button = match has_provider {
+        true => tag("button"),
+        false => tag("button").class("main"),
+    };
     let form = tag("form")
         .class("sign-in")
         .with("method", "post")
@@ -155,11 +171,12 @@ fn sign_in_form(session: &Session, next: &str, error: Option<&str>) -> Html {
         .child(tag("label").with("for", "token").text("Token"))
         .child(token)
         .child(hint)
-        .child(tag("button").class("main").text("Sign in"));
+        .child(button.text("Sign in"));
     Html::all([
         Html::from(layout::logo(40)),
         tag("h1").text("Sluice").into(),
         error.into(),
+        provider.into(),
         form.into(),
     ])
 }
@@ -204,7 +221,9 @@ pub(super) async fn sign_in(
         let error = "The Kubernetes API does not accept this token. It may have expired.";
         return sign_in_page(&app_state, &headers, &next, Some(error)).await;
     }
-    let session = app_state.sessions.start(Some(token.to_owned()));
+    let session = app_state
+        .sessions
+        .start(Some(Identity::Token(token.to_owned())));
     let cookie = app_state
         .sessions
         .session_cookie(&session, is_secure(&app_state, &headers));

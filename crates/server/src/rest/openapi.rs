@@ -183,12 +183,15 @@ fn openapi() -> Value {
             "version": env!("CARGO_PKG_VERSION"),
             "description": "Responses carry an ETag; a GET with If-None-Match gets 304 if nothing changed. Lists are paged: pass `continue` of one page to get the next.",
         },
-        "security": [{"token": []}],
+        "security": [{"token": []}, {"session": []}],
         "paths": paths,
         "components": {
             "securitySchemes": {"token": {
                 "type": "http", "scheme": "bearer",
                 "description": "A token that the Kubernetes API accepts",
+            }, "session": {
+                "type": "apiKey", "in": "cookie", "name": "sluice-session",
+                "description": "A session of the dashboard; all but GET need its CSRF token in the header X-CSRF-Token",
             }},
             "schemas": schemas(),
         },

@@ -12,5 +12,8 @@ mod leaf;
 #[path = "../http/loops.rs"]
 #[expect(dead_code, reason = "strategies that only the tests in http need")]
 mod loops;
+mod oidc;
+#[path = "../http/oidc_settings.rs"]
+mod oidc_settings;
 mod pages;
 mod world;

@@ -26,7 +26,11 @@ use kube::{
 };
 use serde_json::{Value, json};
 use server::{Metrics, Settings, leaf::LeafConnector};
-use testbed::browser::{Chromium, TIMEOUT};
+use tempfile::TempDir;
+use testbed::{
+    browser::{Chromium, TIMEOUT},
+    oidc_provider::OidcProvider,
+};
 use tokio::{
     io::copy_bidirectional,
     net::{TcpListener, TcpStream},
@@ -38,6 +42,7 @@ use tokio_util::sync::CancellationToken;
 use crate::{
     leaf::{leaf, put},
     loops::{self, Strategy},
+    oidc_settings::oidc_settings,
 };
 
 /// The token of whoever may do anything.
@@ -52,6 +57,8 @@ pub(crate) struct World {
     is_cut: Arc<AtomicBool>,
     stop: CancellationToken,
     leaves: Leaves,
+    /// Whom people sign in with, where they do not use tokens.
+    provider: Option<(OidcProvider, TempDir)>,
 }
 
 /// The clusters that can be reached, by name.
@@ -59,6 +66,19 @@ type Leaves = Arc<Mutex<HashMap<String, Server>>>;
 
 impl World {
     pub(crate) fn new() -> Self {
+        Self::start(false)
+    }
+
+    /// A world whose people sign in with an OpenID provider.
+    pub(crate) fn with_provider() -> Self {
+        Self::start(true)
+    }
+
+    pub(crate) fn provider(&self) -> &OidcProvider {
+        &self.provider.as_ref().unwrap().0
+    }
+
+    fn start(has_provider: bool) -> Self {
         let runtime = Runtime::new().unwrap();
         let (server, client) = {
             let _inside = runtime.enter();
@@ -71,7 +91,7 @@ impl World {
         let is_cut = Arc::new(AtomicBool::new(false));
         let leaves = Leaves::default();
         let reachable = leaves.clone();
-        let address = runtime.block_on(async {
+        let (address, provider) = runtime.block_on(async {
             let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
             for definition in api::crds() {
                 let parameters = PostParams::default();
@@ -81,7 +101,19 @@ impl World {
             let shop = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
             let parameters = PostParams::default();
             namespaces.create(&parameters, &shop).await.unwrap();
+            let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
+            let address = format!("http://{}", listener.local_addr().unwrap());
+            let (oidc, provider) = match has_provider {
+                true => {
+                    let redirect_url = format!("{address}/login/oidc/callback");
+                    let provider = OidcProvider::start(&redirect_url).await;
+                    let (oidc, files) = oidc_settings(&provider, redirect_url);
+                    (Some(oidc), Some((provider, files)))
+                }
+                false => (None, None),
+            };
             let settings = Settings {
+                oidc,
                 rest_address: Some(([127, 0, 0, 1], 0).into()),
                 rate_limit: 0,
                 leaf_connector: leaf_connector(reachable),
@@ -89,16 +121,18 @@ impl World {
             };
             let started =
                 server::start(client.clone(), settings, Metrics::default(), stop.clone()).await;
-            relay(started.unwrap().rest.unwrap(), is_cut.clone()).await
+            relay(listener, started.unwrap().rest.unwrap(), is_cut.clone());
+            (address, provider)
         });
         Self {
             runtime,
             server,
             client,
-            address: format!("http://{address}"),
+            address,
             is_cut,
             stop,
             leaves,
+            provider,
         }
     }
 
@@ -267,9 +301,7 @@ fn leaf_connector(leaves: Leaves) -> LeafConnector {
 }
 
 /// Passes connections on, and ends them all when it is cut.
-async fn relay(to: SocketAddr, is_cut: Arc<AtomicBool>) -> SocketAddr {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
-    let address = listener.local_addr().unwrap();
+fn relay(listener: TcpListener, to: SocketAddr, is_cut: Arc<AtomicBool>) {
     tokio::spawn(async move {
         let mut connections = JoinSet::new();
         loop {
@@ -287,7 +319,6 @@ async fn relay(to: SocketAddr, is_cut: Arc<AtomicBool>) -> SocketAddr {
             }
         }
     });
-    address
 }
 
 /// dev and prod, each with one target; nothing enters prod without approval.

@@ -17,6 +17,8 @@ mod leaf;
 mod leaves;
 mod loops;
 mod names;
+mod oidc;
+mod oidc_settings;
 mod promotion;
 mod races;
 mod release;

@@ -95,8 +95,16 @@ impl World {
         server::web::router(self.another_app_state())
     }
 
+    /// Another replica's REST, with other settings.
+    pub(crate) fn rest_replica_with(&self, settings: Settings) -> Router {
+        server::web::router(self.app_state_with(settings))
+    }
+
     fn another_app_state(&self) -> Arc<AppState> {
-        let settings = self.settings.clone();
+        self.app_state_with(self.settings.clone())
+    }
+
+    fn app_state_with(&self, settings: Settings) -> Arc<AppState> {
         let metrics = Metrics::default();
         AppState::new(self.client.clone(), settings, metrics, &self.stop)
     }

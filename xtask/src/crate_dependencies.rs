@@ -10,7 +10,8 @@ use crate::command::{cargo, output, root};
 /// The crates of ours that each crate may depend on.
 const ALLOWED: &[(&str, &[&str])] = &[
     ("sluice-api", &[]),
-    ("sluice-planner", &["sluice-api"]),
+    ("sluice-expression", &[]),
+    ("sluice-planner", &["sluice-api", "sluice-expression"]),
     ("sluice-net", &[]),
     ("sluice-git", &["sluice-net"]),
     ("sluice-registry", &["sluice-net"]),
@@ -20,6 +21,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "sluice-controller",
         &[
             "sluice-api",
+            "sluice-expression",
             "sluice-planner",
             "sluice-git",
             "sluice-registry",
@@ -39,7 +41,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "sluice-listener",
         ],
     ),
-    ("sluice-apiserver", &["sluice-listener"]),
+    (
+        "sluice-apiserver",
+        &["sluice-expression", "sluice-listener"],
+    ),
     ("sluice-testbed", &["sluice-api", "sluice-apiserver"]),
     ("xtask", &[]),
 ];
@@ -50,6 +55,7 @@ const BINARY: &str = "sluice";
 /// Libraries that must not be among the direct or indirect dependencies of a crate.
 const FORBIDDEN: &[(&str, &[&str])] = &[
     ("sluice-api", RUNTIMES_AND_CLIENTS),
+    ("sluice-expression", RUNTIMES_AND_CLIENTS),
     ("sluice-planner", RUNTIMES_AND_CLIENTS),
     ("sluice-git", KUBERNETES),
     ("sluice-registry", KUBERNETES),

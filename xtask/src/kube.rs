@@ -1,7 +1,7 @@
-//! Builds a real Kubernetes control plane, helm and an OCI registry into a cache folder, for tests.
+//! Builds a real Kubernetes control plane, helm, an OCI registry and Prometheus into a cache folder, for tests.
 //!
-//! kube-apiserver, kube-controller-manager, kubectl, etcd, helm and registry are compiled from their published Go
-//! modules at pinned versions. Existing programs are kept. A finished program is moved to its final name,
+//! kube-apiserver, kube-controller-manager, kubectl, etcd, helm, registry and prometheus are compiled from their
+//! published Go modules at pinned versions. Existing programs are kept. A finished program is moved to its final name,
 //! so interrupted and concurrent runs are safe. The working tree is not changed.
 
 use std::ffi::OsStr;
@@ -18,15 +18,18 @@ const ETCD: &str = "v3.6.16";
 const HELM: &str = "v4.2.4";
 /// The release of the OCI registry.
 const REGISTRY: &str = "v3.1.2";
+/// The release of Prometheus: 3.15, whose Go module has its own numbers.
+const PROMETHEUS: &str = "v0.315.0";
 /// The Go module of Kubernetes itself.
 const KUBERNETES_MODULE: &str = "k8s.io/kubernetes";
 /// The Go module of the etcd server.
 const ETCD_MODULE: &str = "go.etcd.io/etcd/server/v3";
 /// The Go module of helm.
 const HELM_MODULE: &str = "helm.sh/helm/v4";
-
 /// The Go module of the OCI registry.
 const REGISTRY_MODULE: &str = "github.com/distribution/distribution/v3";
+/// The Go module of Prometheus.
+const PROMETHEUS_MODULE: &str = "github.com/prometheus/prometheus";
 
 /// One program to build: its file name and the Go package that is its `main`.
 struct Program {
@@ -47,6 +50,11 @@ const HELM_PROGRAMS: [Program; 1] = [Program {
 const REGISTRY_PROGRAMS: [Program; 1] = [Program {
     name: "registry",
     package: "github.com/distribution/distribution/v3/cmd/registry",
+}];
+
+const PROMETHEUS_PROGRAMS: [Program; 1] = [Program {
+    name: "prometheus",
+    package: "github.com/prometheus/prometheus/cmd/prometheus",
 }];
 
 const KUBERNETES_PROGRAMS: [Program; 3] = [
@@ -73,6 +81,7 @@ pub(crate) fn kube() -> Result<PathBuf> {
         .chain(missing(&folder, &KUBERNETES_PROGRAMS))
         .chain(missing(&folder, &HELM_PROGRAMS))
         .chain(missing(&folder, &REGISTRY_PROGRAMS))
+        .chain(missing(&folder, &PROMETHEUS_PROGRAMS))
         .count()
         == 0
     {
@@ -94,6 +103,12 @@ pub(crate) fn kube() -> Result<PathBuf> {
     if missing(&folder, &REGISTRY_PROGRAMS).count() > 0 {
         let module = ScratchModule::of(&folder, REGISTRY_MODULE, REGISTRY)?;
         module.build_missing(&folder, &REGISTRY_PROGRAMS)?;
+    }
+    if missing(&folder, &PROMETHEUS_PROGRAMS).count() > 0 {
+        let mut module = ScratchModule::of(&folder, PROMETHEUS_MODULE, PROMETHEUS)?;
+        // Without the clients of clouds, which take longer to compile than everything else.
+        module.tags = "remove_all_sd";
+        module.build_missing(&folder, &PROMETHEUS_PROGRAMS)?;
     }
     Ok(folder)
 }
@@ -140,7 +155,8 @@ fn check_go(folder: &Path) -> Result<()> {
     bail!(
         "building a Kubernetes {KUBERNETES} control plane needs the Go toolchain, and `go version` \
          did not run. Install Go 1.26 or newer (https://go.dev/dl) and put it on PATH, or place \
-         etcd, kube-apiserver, kube-controller-manager, kubectl, helm and registry into {} yourself.",
+         etcd, kube-apiserver, kube-controller-manager, kubectl, helm, registry and prometheus into {} \
+         yourself.",
         folder.display()
     )
 }
@@ -152,6 +168,8 @@ fn check_go(folder: &Path) -> Result<()> {
 struct ScratchModule {
     folder: tempfile::TempDir,
     linker_flags: String,
+    /// Build tags.
+    tags: &'static str,
 }
 
 impl ScratchModule {
@@ -208,6 +226,7 @@ impl ScratchModule {
         Ok(Self {
             folder,
             linker_flags,
+            tags: "",
         })
     }
 
@@ -259,6 +278,8 @@ impl ScratchModule {
                 "-mod=mod",
                 "-trimpath",
                 "-buildvcs=false",
+                "-tags",
+                self.tags,
                 "-ldflags",
                 &self.linker_flags,
             ])

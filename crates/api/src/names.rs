@@ -30,7 +30,10 @@ pub const ADOPTED_LABEL: &str = "pipelines.weave.works/adopted-from";
 pub const ADOPTED_ANNOTATION: &str = "pipelines.weave.works/adopted";
 /// Annotation on a GitopsCluster: the namespaces whose pipelines may use it, comma-separated.
 pub const ALLOWED_NAMESPACES_ANNOTATION: &str = "pipelines.weave.works/allowed-namespaces";
-
+/// The annotation of a Secret with the host that checks may send it to.
+pub const HOST_ANNOTATION: &str = "pipelines.weave.works/host";
+/// The annotation of a CronJob whose template checks may run.
+pub const CHECK_ANNOTATION: &str = "pipelines.weave.works/check";
 /// Label on a run: the trigger that started it.
 pub const RUN_TRIGGER_LABEL: &str = "pipeline.jquad.rocks/pipelinetrigger";
 /// Label on a run for a GitRepository: the branch or other reference.

@@ -5,7 +5,7 @@
 pub(crate) mod logs;
 mod selector;
 pub(crate) mod server_settings;
-mod settings;
+pub(crate) mod settings;
 pub(crate) mod signals;
 
 use anyhow::Context;

@@ -67,6 +67,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     let settings = controller::Settings {
         authoring: arguments.authoring.check("default", allow_internal_urls)?,
         allow_internal_urls,
+        check_hosts: crate::controller::settings::check_hosts(&arguments.check_hosts)?,
         allow_unsigned_reports: arguments.allow_unsigned_reports.0,
         ..controller::Settings::default()
     };

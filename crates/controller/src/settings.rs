@@ -55,6 +55,8 @@ pub struct Settings {
     pub git_mirrors_size: u64,
     /// Whether repositories, forges and webhooks may be on loopback, link-local and metadata addresses.
     pub allow_internal_urls: bool,
+    /// The hosts that checks may ask; none without any.
+    pub check_hosts: net::HostPatterns,
     /// Whether Pipelines may tag with this process's workload identity.
     pub allow_registry_identity: bool,
     /// What kubeconfigs of clusters may ask for.
@@ -102,6 +104,7 @@ impl Default for Settings {
             git_folder: None,
             git_mirrors_size: GIT_MIRRORS_SIZE,
             allow_internal_urls: false,
+            check_hosts: net::HostPatterns::default(),
             allow_registry_identity: false,
             kubeconfigs: KubeconfigPolicy::default(),
             proxy: None,

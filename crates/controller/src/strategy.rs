@@ -23,7 +23,7 @@ mod promotion_proposal;
 mod proposal;
 mod pull_request;
 mod repositories;
-mod secrets;
+pub(crate) mod secrets;
 mod side_effect_guard;
 mod template;
 mod webhook;

@@ -7,6 +7,7 @@
 
 mod address;
 mod client;
+mod host_patterns;
 mod proxy;
 mod rate_limit;
 mod remedy;
@@ -18,6 +19,7 @@ mod url;
 pub use self::url::{is_plain_name, parse_url, parse_url_with_login};
 pub use address::{AddressError, AddressPolicy, is_internal};
 pub use client::{HttpClient, OutboundHttp};
+pub use host_patterns::{HostPatterns, InvalidHostPattern};
 pub use proxy::Proxy;
 pub use rate_limit::RateLimiter;
 pub use remedy::Remedy;

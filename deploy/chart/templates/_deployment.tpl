@@ -13,6 +13,9 @@
 {{- with $values.controller.manager.eventsReasons }}
 - --events-reasons={{ join "," . }}
 {{- end }}
+{{- with $values.checks.hosts }}
+- {{ printf "--check-hosts=%s" (join "," .) | quote }}
+{{- end }}
 {{- with $values.dashboard.url }}
 - --dashboard-url={{ . }}
 {{- end }}

@@ -5,13 +5,9 @@
 //! definition, never skipped. What they may cost is bounded: an object whose rules
 //! cost more is refused.
 
-mod bounds;
-mod budget;
 mod check;
 mod convert;
 mod evaluate;
-mod functions;
-mod interpreter;
 mod program;
 
 use serde_json::Value;

@@ -84,6 +84,11 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_ALLOW_INTERNAL_URLS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
     pub(crate) allow_internal_urls: GoBool,
 
+    /// Hosts that checks of pipelines may ask, such as `prometheus.monitoring:9090,*.example.com`. None
+    /// without it
+    #[arg(long, env = "SLUICE_CHECK_HOSTS", value_name = "PATTERNS", value_delimiter = ',', help_heading = RECONCILIATION)]
+    pub(crate) check_hosts: Vec<String>,
+
     /// Allow every Pipeline to tag with the controller's workload identity (`strategy.oci.provider`)
     #[arg(long, env = "SLUICE_ALLOW_REGISTRY_IDENTITY", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
     pub(crate) allow_registry_identity: GoBool,

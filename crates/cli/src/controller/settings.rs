@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::{Context, anyhow, bail, ensure};
 use controller::{KubeconfigPolicy, Settings};
-use net::AddressPolicy;
+use net::{AddressPolicy, HostPatterns};
 use runtime::{
     events::FluxEventFilter,
     leader::{LeaderElection, LeaseTiming, OuterLock},
@@ -107,6 +107,7 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         git_folder: arguments.git_folder.clone(),
         git_mirrors_size: arguments.git_mirrors_size.saturating_mul(1 << 20),
         allow_internal_urls: arguments.allow_internal_urls.0,
+        check_hosts: check_hosts(&arguments.check_hosts)?,
         allow_registry_identity: arguments.allow_registry_identity.0,
         kubeconfigs: KubeconfigPolicy(AddressPolicy {
             allow_internal: arguments.allow_internal_urls.0,
@@ -129,6 +130,12 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         namespace,
         label_selector,
     })
+}
+
+/// The hosts that checks may ask.
+pub(crate) fn check_hosts(patterns: &[String]) -> anyhow::Result<HostPatterns> {
+    let patterns = patterns.iter().map(String::as_str);
+    HostPatterns::parse(patterns.filter(|it| !it.trim().is_empty())).context("--check-hosts")
 }
 
 /// The namespace whose Freezes cover all namespaces. A controller of one namespace may not read those of

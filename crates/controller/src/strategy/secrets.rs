@@ -4,9 +4,9 @@
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
-use api::reference::LocalReference;
+use api::{names::HOST_ANNOTATION, reference::LocalReference};
 use k8s_openapi::api::core::v1::Secret;
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt};
 use planner::Failure;
 use runtime::{ObjectKey, TtlCache};
 use tokio::time::timeout;
@@ -24,20 +24,22 @@ const CAPACITY: usize = 1024;
 const READ_TIME: Duration = Duration::from_secs(10);
 
 /// The entries of a Secret.
-pub(super) struct SecretContents {
+pub(crate) struct SecretContents {
     /// Its resourceVersion.
-    pub(super) version: String,
-    pub(super) entries: BTreeMap<String, Vec<u8>>,
+    pub(crate) version: String,
+    pub(crate) entries: BTreeMap<String, Vec<u8>>,
+    /// The host that it may be sent to, where it says so.
+    pub(crate) host: Option<String>,
 }
 
 /// Reads Secrets on the hub.
-pub(super) struct SecretReader {
+pub(crate) struct SecretReader {
     hub: Client,
     cache: TtlCache<ObjectKey, Result<Arc<SecretContents>, Failure>>,
 }
 
 impl SecretReader {
-    pub(super) fn new(hub: Client) -> Self {
+    pub(crate) fn new(hub: Client) -> Self {
         Self {
             hub,
             cache: TtlCache::new(TIME_TO_LIVE, CAPACITY),
@@ -56,7 +58,7 @@ impl SecretReader {
     }
 
     /// Reads a Secret.
-    pub(super) async fn read(&self, key: &ObjectKey) -> Result<Arc<SecretContents>, Failure> {
+    pub(crate) async fn read(&self, key: &ObjectKey) -> Result<Arc<SecretContents>, Failure> {
         let lookup = async {
             let contents = self.get(key).await.map(Arc::new);
             // Failures are not cached: somebody may be creating the Secret.
@@ -68,7 +70,7 @@ impl SecretReader {
 
     async fn get(&self, key: &ObjectKey) -> Result<SecretContents, Failure> {
         if key.name.is_empty() {
-            let text = "the strategy's secretRef has no name; name the Secret with the credentials";
+            let text = "the secretRef has no name; name the Secret with the credentials";
             return Err(needs_edit("SecretMissing", text));
         }
         let api: Api<Secret> = Api::namespaced(self.hub.clone(), &key.namespace);
@@ -93,10 +95,13 @@ impl SecretReader {
                 return Err(transient("SecretUnreadable", text));
             }
         };
+        let annotation = secret.annotations().get(HOST_ANNOTATION);
+        let host = annotation.map(|host| host.trim().to_ascii_lowercase());
         let entries = secret.data.unwrap_or_default().into_iter();
         Ok(SecretContents {
             version: secret.metadata.resource_version.unwrap_or_default(),
             entries: entries.map(|(key, value)| (key, value.0)).collect(),
+            host,
         })
     }
 }

@@ -4,16 +4,13 @@
 //! what matters most of it: names, functions and fields that do not exist, and
 //! operands that cannot be compared. What it does not understand it lets pass.
 
+use expression::functions::{FUNCTIONS, TEXTS, UNSUPPORTED, YES_OR_NO, lists};
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, LiteralValue, SelectExpr,
 };
 
 use super::super::node::SchemaNode;
 use super::convert::escaped;
-use super::functions::{FUNCTIONS, TEXTS, UNSUPPORTED, YES_OR_NO, lists};
-
-/// Deeper expressions could overflow the stack when they are evaluated.
-const DEEPEST: usize = 48;
 
 /// The type of an expression, as far as it is known.
 #[derive(Clone, Copy)]
@@ -364,35 +361,4 @@ fn literal_kind<'a>(literal: &LiteralValue) -> ExpressionType<'a> {
         LiteralValue::UInt(_) => "uint",
         LiteralValue::Null => "null",
     })
-}
-
-/// Whether an expression is too deep to be run.
-pub(super) fn is_too_deep(expression: &IdedExpr) -> bool {
-    depth_exceeds(expression, DEEPEST)
-}
-
-/// Whether an expression has more than `limit` levels; goes no deeper than that itself.
-fn depth_exceeds(expression: &IdedExpr, limit: usize) -> bool {
-    let Some(limit) = limit.checked_sub(1) else {
-        return true;
-    };
-    let deep = |expression: &IdedExpr| depth_exceeds(expression, limit);
-    match &expression.expr {
-        Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) => false,
-        Expr::Select(select) => deep(&select.operand),
-        Expr::Call(call) => call.target.as_deref().is_some_and(deep) || call.args.iter().any(deep),
-        Expr::List(list) => list.elements.iter().any(deep),
-        Expr::Map(map) => map.entries.iter().any(|entry| match &entry.expr {
-            EntryExpr::MapEntry(entry) => deep(&entry.key) || deep(&entry.value),
-            EntryExpr::StructField(field) => deep(&field.value),
-        }),
-        Expr::Struct(_) => false,
-        Expr::Comprehension(inner) => {
-            let parts = [&inner.iter_range, &inner.accu_init, &inner.loop_cond];
-            parts
-                .into_iter()
-                .chain([&inner.loop_step, &inner.result])
-                .any(deep)
-        }
-    }
 }

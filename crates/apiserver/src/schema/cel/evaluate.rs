@@ -1,8 +1,8 @@
 //! Evaluates the rules of a schema for an object.
 
+use expression::Budget;
 use serde_json::Value;
 
-use super::budget::Budget;
 use super::{ValidationRule, convert, program};
 use crate::schema::error::{FieldError, NO_FIELD, child};
 use crate::schema::lists::OldItems;

@@ -1,17 +1,13 @@
 //! Compiles and runs single rules.
 
-use std::sync::{Arc, mpsc};
-use std::time::Duration;
+use std::sync::Arc;
 
-use kube_cel::KubeCelExt;
+use expression::{Budget, EvaluationError, Variables};
 use kube_cel::cel::objects::OptionalValue;
-use kube_cel::cel::{Context, ExecutionError, Program, Value as Cel};
+use kube_cel::cel::{ExecutionError, Program, Value as Cel};
 
 use super::super::node::SchemaNode;
-use super::bounds;
-use super::budget::{self, Budget, EvaluationError};
-use super::check::{self, CheckError, Checker, ExpressionType};
-use super::interpreter::{Interpreter, Variables};
+use super::check::{CheckError, Checker, ExpressionType};
 
 /// A rule ready to run.
 #[derive(Debug)]
@@ -74,7 +70,7 @@ impl CompiledRule {
     /// Whether it can take long: it has loops or calls functions with large results.
     pub(super) fn is_costly(&self) -> bool {
         let mut programs = [Some(&self.rule), self.message.as_ref()].into_iter();
-        programs.any(|it| it.is_some_and(|it| budget::is_costly(it.expression())))
+        programs.any(|it| it.is_some_and(|it| expression::is_costly(it.expression())))
     }
 
     pub(super) fn run(
@@ -119,20 +115,8 @@ impl RuleInput<'_> {
             value: self.current,
             outer: previous.as_ref(),
         };
-        FUNCTIONS.with(|functions| {
-            let mut interpreter = Interpreter { functions, budget };
-            interpreter.evaluate(program.expression(), &variables)
-        })
+        expression::evaluate(program.expression(), &variables, budget)
     }
-}
-
-thread_local! {
-    static FUNCTIONS: Context<'static> = {
-        let mut context = Context::default();
-        context.register_all();
-        context.add_function("dyn", |value: Cel| -> Result<Cel, ExecutionError> { Ok(value) });
-        context
-    };
 }
 
 /// Why a rule has no result.
@@ -193,10 +177,7 @@ fn parse<'a>(
     text: &str,
     subject: RuleSubject<'a>,
 ) -> Result<(Program, ExpressionType<'a>), String> {
-    if let Some(problem) = bounds::problem(text) {
-        return Err(problem);
-    }
-    let program = compile(text)?;
+    let program = expression::parse(text)?;
     let old_self = match subject.optional {
         true => ExpressionType::Unknown,
         false => ExpressionType::Described(subject.node),
@@ -231,36 +212,4 @@ fn located(text: &str, fault: &CheckError) -> String {
         "ERROR: <input>:{line}:{column}: {}\n | {source}\n | {dots}^",
         fault.message
     )
-}
-
-/// Parses on a thread of its own: the parser recurses deeply, and on some texts it
-/// would not come back in this life.
-fn compile(text: &str) -> Result<Program, String> {
-    const STACK: usize = 128 << 20;
-    const PATIENCE: Duration = Duration::from_secs(5);
-    let (sender, receiver) = mpsc::channel();
-    let text = text.to_owned();
-    let parse = move || {
-        let parsed =
-            Program::compile(&text).map_err(|errors| errors.to_string().replace("\n|", "\n |"));
-        // Too deep an expression must also be dropped on this stack.
-        let checked = parsed.and_then(|program| match check::is_too_deep(program.expression()) {
-            true => Err("expression has too many levels".to_owned()),
-            false => Ok(program),
-        });
-        // Nobody listens any more when this took too long.
-        let _ = sender.send(checked);
-    };
-    let builder = std::thread::Builder::new()
-        .name("cel-parser".to_owned())
-        .stack_size(STACK);
-    builder
-        .spawn(parse)
-        .map_err(|error| format!("no thread to parse on: {error}"))?;
-    receiver
-        .recv_timeout(PATIENCE)
-        .map_err(|error| match error {
-            mpsc::RecvTimeoutError::Timeout => "expression takes too long to parse".to_owned(),
-            mpsc::RecvTimeoutError::Disconnected => "expression cannot be parsed".to_owned(),
-        })?
 }

@@ -59,6 +59,7 @@ fn signatures_are_those_of_the_standard() {
     let secret = SecretContents {
         version: String::new(),
         entries: BTreeMap::from([("token".to_owned(), b"Jefe".to_vec())]),
+        host: None,
     };
     let signed = signature(&secret, b"what do ya want for nothing?").expect("a signature");
     assert_eq!(

@@ -7,14 +7,14 @@
 use kube_cel::cel::common::ast::{EntryExpr, Expr, IdedExpr};
 use kube_cel::cel::{ExecutionError, Value as Cel};
 
-use super::functions::{CHEAP, lists};
+use crate::functions::{CHEAP, lists};
 
 /// One step of an evaluation.
-pub(super) const STEP: u64 = 10;
+pub(crate) const STEP: u64 = 10;
 /// One item of a list or a map that is copied or compared.
 const ITEM: u64 = 5;
 /// Compiling a regular expression.
-pub(super) const PATTERN: u64 = 10_000 * STEP;
+pub(crate) const PATTERN: u64 = 10_000 * STEP;
 const EXPRESSION_LIMIT: u64 = 1_000_000 * STEP;
 const OBJECT_LIMIT: u64 = 10_000_000 * STEP;
 /// More digits after the point than `format` can write.
@@ -22,7 +22,7 @@ const MOST_DIGITS: usize = 3;
 
 /// Why an expression has no value.
 #[derive(Debug)]
-pub(super) enum EvaluationError {
+pub enum EvaluationError {
     /// The expression itself failed.
     Failed(ExecutionError),
     /// It costs more than is left.
@@ -37,14 +37,20 @@ impl From<ExecutionError> for EvaluationError {
 
 /// The remaining budget.
 #[derive(Debug)]
-pub(super) struct Budget {
+pub struct Budget {
     object: u64,
     expression: u64,
 }
 
+impl Default for Budget {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Budget {
     /// The budget for all rules of one object.
-    pub(super) fn new() -> Self {
+    pub fn new() -> Self {
         Self {
             object: OBJECT_LIMIT,
             expression: EXPRESSION_LIMIT,
@@ -52,16 +58,17 @@ impl Budget {
     }
 
     /// Starts the next expression.
-    pub(super) fn next_expression(&mut self) {
+    pub fn next_expression(&mut self) {
         self.expression = EXPRESSION_LIMIT;
     }
 
     /// Whether the budget of the object is used up.
-    pub(super) fn is_spent(&self) -> bool {
+    pub fn is_spent(&self) -> bool {
         self.object == 0
     }
 
-    pub(super) fn charge(&mut self, cost: u64) -> Result<(), EvaluationError> {
+    /// Charges for a step; fails if that is more than is left.
+    pub fn charge(&mut self, cost: u64) -> Result<(), EvaluationError> {
         // An expression that exceeds its limit is not evaluated and costs no more than the limit.
         let cost = cost.min(self.expression);
         self.object = self.object.saturating_sub(cost);
@@ -73,7 +80,7 @@ impl Budget {
     }
 
     /// Charges for reading a whole value; returns the cost.
-    pub(super) fn charge_for(&mut self, value: &Cel) -> Result<u64, EvaluationError> {
+    pub(crate) fn charge_for(&mut self, value: &Cel) -> Result<u64, EvaluationError> {
         let mut cost = own_cost(value);
         self.charge(cost)?;
         match value {
@@ -93,7 +100,7 @@ impl Budget {
     }
 
     /// Charges for combining two values.
-    pub(super) fn charge_for_sum(
+    pub(crate) fn charge_for_sum(
         &mut self,
         left: &Cel,
         right: &Cel,
@@ -102,7 +109,7 @@ impl Budget {
     }
 
     /// Charges for comparing two values, which ends with the smaller one.
-    pub(super) fn charge_for_comparison(
+    pub(crate) fn charge_for_comparison(
         &mut self,
         left: &Cel,
         right: &Cel,
@@ -116,7 +123,7 @@ impl Budget {
     }
 
     /// Charges for a function call before it runs: the result can be much larger than the arguments.
-    pub(super) fn charge_for_call(
+    pub(crate) fn charge_for_call(
         &mut self,
         name: &str,
         arguments: &[Cel],
@@ -154,7 +161,7 @@ fn own_cost(value: &Cel) -> u64 {
 }
 
 /// The number of bytes or items of a value, without what is in the items.
-pub(super) fn length(value: &Cel) -> u64 {
+pub(crate) fn length(value: &Cel) -> u64 {
     let length = match value {
         Cel::String(text) => text.len(),
         Cel::Bytes(bytes) => bytes.len(),
@@ -182,7 +189,7 @@ fn check_format(arguments: &[Cel]) -> Result<(), EvaluationError> {
 }
 
 /// Whether evaluating an expression can take long.
-pub(super) fn is_costly(expression: &IdedExpr) -> bool {
+pub fn is_costly(expression: &IdedExpr) -> bool {
     match &expression.expr {
         Expr::Unspecified | Expr::Ident(_) | Expr::Literal(_) | Expr::Struct(_) => false,
         Expr::Comprehension(_) => true,

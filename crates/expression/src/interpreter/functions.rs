@@ -10,8 +10,8 @@ use kube_cel::cel::{ExecutionError, Value as Cel};
 use regex::{Regex, RegexBuilder};
 
 use super::{EvaluationResult, Interpreter, Variables};
-use crate::schema::cel::budget::{EvaluationError, PATTERN, length};
-use crate::schema::cel::functions::{FUNCTIONS, lists};
+use crate::budget::{EvaluationError, PATTERN, length};
+use crate::functions::{FUNCTIONS, lists};
 
 /// How many compiled patterns a thread remembers.
 const PATTERNS: usize = 256;

@@ -12,7 +12,7 @@ const MOST_DOUBLED: usize = 3;
 const MOST_OPEN: usize = 2;
 
 /// Why a text may not be parsed.
-pub(super) fn problem(text: &str) -> Option<String> {
+pub(crate) fn problem(text: &str) -> Option<String> {
     if text.len() > LONGEST {
         return Some(format!("expression is longer than {LONGEST} bytes"));
     }

@@ -7,6 +7,7 @@
 mod functions;
 mod operations;
 
+use kube_cel::KubeCelExt;
 use kube_cel::cel::common::ast::{
     CallExpr, ComprehensionExpr, EntryExpr, Expr, IdedExpr, ListExpr, MapExpr, SelectExpr,
     operators,
@@ -14,16 +15,40 @@ use kube_cel::cel::common::ast::{
 use kube_cel::cel::objects::{Key, KeyRef};
 use kube_cel::cel::{Context, ExecutionError, Value as Cel};
 
-use super::budget::{Budget, EvaluationError, STEP, length};
+use crate::budget::{Budget, EvaluationError, STEP, length};
 use operations::as_optional;
 
-type EvaluationResult = Result<Cel, EvaluationError>;
+pub(crate) type EvaluationResult = Result<Cel, EvaluationError>;
+
+thread_local! {
+    static FUNCTIONS: Context<'static> = {
+        let mut context = Context::default();
+        context.register_all();
+        context.add_function("dyn", |value: Cel| -> Result<Cel, ExecutionError> { Ok(value) });
+        context
+    };
+}
+
+/// Evaluates an expression, at most as far as the budget reaches.
+pub fn evaluate(
+    expression: &IdedExpr,
+    variables: &Variables<'_>,
+    budget: &mut Budget,
+) -> Result<Cel, EvaluationError> {
+    FUNCTIONS.with(|functions| {
+        let mut interpreter = Interpreter { functions, budget };
+        interpreter.evaluate(expression, variables)
+    })
+}
 
 /// The variables that an expression sees, innermost first.
-pub(super) struct Variables<'v> {
-    pub(super) name: &'v str,
-    pub(super) value: &'v Cel,
-    pub(super) outer: Option<&'v Variables<'v>>,
+pub struct Variables<'v> {
+    /// The name of the innermost one.
+    pub name: &'v str,
+    /// Its value.
+    pub value: &'v Cel,
+    /// The others.
+    pub outer: Option<&'v Variables<'v>>,
 }
 
 impl Variables<'_> {
@@ -39,14 +64,14 @@ impl Variables<'_> {
     }
 }
 
-pub(super) struct Interpreter<'i> {
+pub(crate) struct Interpreter<'i> {
     /// Where the functions are.
-    pub(super) functions: &'i Context<'i>,
-    pub(super) budget: &'i mut Budget,
+    pub(crate) functions: &'i Context<'i>,
+    pub(crate) budget: &'i mut Budget,
 }
 
 impl Interpreter<'_> {
-    pub(super) fn evaluate(
+    pub(crate) fn evaluate(
         &mut self,
         expression: &IdedExpr,
         variables: &Variables<'_>,

@@ -1,7 +1,7 @@
 //! The functions of CEL that rules may call here, and those they may not.
 
 /// The functions rules may call; everything else is refused with the definition.
-pub(super) const FUNCTIONS: &str = " contains size max min startsWith endsWith string bytes double int uint \
+pub const FUNCTIONS: &str = " contains size max min startsWith endsWith string bytes double int uint \
     optional.none optional.of optional.ofNonZeroValue value hasValue or orValue matches duration \
     timestamp getFullYear getMonth getDayOfYear getDayOfMonth getDate getDayOfWeek getHours \
     getMinutes getSeconds getMilliseconds dyn add asApproximateFloat asInteger \
@@ -20,24 +20,24 @@ pub(super) const FUNCTIONS: &str = " contains size max min startsWith endsWith s
     substring sum trim upperAscii url validate ";
 
 /// Functions of kube-apiserver that are not supported here.
-pub(super) const UNSUPPORTED: &str = " all exists exists_one existsOne map filter sortBy transformList \
+pub const UNSUPPORTED: &str = " all exists exists_one existsOne map filter sortBy transformList \
     transformMap transformMapEntry optMap optFlatMap type bool ";
 
 /// Functions that return a boolean.
-pub(super) const YES_OR_NO: &str = " contains startsWith endsWith matches hasValue containsCIDR containsIP \
+pub const YES_OR_NO: &str = " contains startsWith endsWith matches hasValue containsCIDR containsIP \
     isCIDR isGlobalUnicast isGreaterThan isIP isInteger isLessThan isLinkLocalMulticast \
     isLinkLocalUnicast isLoopback isQuantity isSemver isSorted isURL isUnspecified \
     sets.contains sets.equivalent sets.intersects ";
 
 /// Functions that return text.
-pub(super) const TEXTS: &str = " string charAt find format join lowerAscii upperAscii trim substring \
+pub const TEXTS: &str = " string charAt find format join lowerAscii upperAscii trim substring \
     strings.quote getHost getHostname getScheme getPort getEscapedPath ";
 
 /// Functions that take no longer than reading their arguments.
-pub(super) const CHEAP: &str =
+pub(crate) const CHEAP: &str =
     " size contains startsWith endsWith int string dyn hasValue value orValue ";
 
 /// Whether `name` is one of `names`.
-pub(super) fn lists(names: &str, name: &str) -> bool {
+pub fn lists(names: &str, name: &str) -> bool {
     names.contains(&format!(" {name} "))
 }

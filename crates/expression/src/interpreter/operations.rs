@@ -8,7 +8,7 @@ use kube_cel::cel::objects::{KeyRef, OptionalValue};
 use kube_cel::cel::{ExecutionError, Value as Cel};
 
 use super::EvaluationResult;
-use crate::schema::cel::budget::Budget;
+use crate::budget::Budget;
 
 /// Whether a name is that of an operator on two values.
 pub(super) fn is_binary(name: &str) -> bool {

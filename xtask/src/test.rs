@@ -31,6 +31,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("promote", "shortest_path"),
     ("promote", "rfc_listings"),
     ("promote", "real_registry"),
+    ("checks", "real"),
     ("trigger", ""),
     ("guides", ""),
 ];

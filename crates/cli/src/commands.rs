@@ -29,6 +29,7 @@ mod plan;
 mod promote;
 mod reconcile;
 mod reject;
+mod report;
 mod scaffold;
 mod status;
 mod suspend;
@@ -82,6 +83,8 @@ pub(crate) enum ClientCommand {
     /// Start the promotion that failed again
     #[command(after_help = EXIT_CODES)]
     Retry(cancel::Arguments),
+    /// Report the result of an external check
+    Report(report::Arguments),
     /// Request the promotion of a revision into an environment
     #[command(after_help = EXIT_CODES)]
     Promote(promote::Promote),
@@ -156,6 +159,7 @@ pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::
         ClientCommand::Reject(arguments) => reject::run(&arguments, out).await,
         ClientCommand::Cancel(arguments) => cancel::run(&arguments, RequestKind::Cancel, out).await,
         ClientCommand::Retry(arguments) => cancel::run(&arguments, RequestKind::Retry, out).await,
+        ClientCommand::Report(arguments) => report::run(&arguments, out).await,
         ClientCommand::Promote(arguments) => promote::promote(&arguments, out).await,
         ClientCommand::Rollback(arguments) => promote::rollback(&arguments, out).await,
         ClientCommand::Suspend(arguments) => suspend::run(&arguments, true, out).await,

@@ -74,6 +74,7 @@ pub fn all() -> Vec<Controller> {
         Controller::new("pipeline", crate::pipeline::serve),
         Controller::new("promotion", promotions_and_changes),
         Controller::new("adoption", crate::adoption::serve),
+        Controller::new("check", crate::check::serve),
     ]
 }
 

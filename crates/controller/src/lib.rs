@@ -10,6 +10,7 @@ pub mod adoption;
 mod apps;
 pub mod caches;
 pub mod change;
+pub mod check;
 mod clusters;
 pub mod controllers;
 mod failure_dependencies;
@@ -31,6 +32,7 @@ mod telemetry;
 pub use adoption::AdoptionReconciler;
 pub use caches::Caches;
 pub use change::ChangeReconciler;
+pub use check::CheckReconciler;
 pub use clusters::{
     Connector,
     kubeconfig::{KubeconfigPolicy, network_connector},

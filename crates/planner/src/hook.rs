@@ -6,6 +6,7 @@
 
 mod approval;
 mod attribution;
+mod check;
 mod event;
 mod result;
 mod secret;
@@ -14,6 +15,9 @@ mod unsigned;
 pub(crate) use approval::guards_signature;
 pub use approval::{
     ApprovalSignature, SIGNATURE_AGE, SignatureRefusal, approved_by, awaiting_approval,
+};
+pub use check::{
+    CheckReportRefusal, ReportedCheck, check_secret, external_checks, refuse_result, reported_run,
 };
 pub use event::{
     FluxEvent, HookAnswer, HookDecision, HookRefusal, InvolvedObject, evaluate_event,

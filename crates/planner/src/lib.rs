@@ -7,6 +7,7 @@
 //! | [`plan()`] | which promotions start, which are withdrawn, and why the others wait |
 //! | [`apply`] | the status with the plan |
 //! | [`pull_request_lookup`], [`attempt()`], [`conclude`] | the next external action of one promotion |
+//! | [`measure_at`], [`judge`] | when a check is measured, and what its measurements mean |
 //! | [`change`] | the next action for a Change: a file to propose in git |
 //! | [`hook`] | what a webhook call means, and what became of it |
 //! | [`explain()`] | a plan as text for people |
@@ -28,6 +29,7 @@ mod access;
 mod adoption;
 mod attempt;
 pub mod change;
+mod check_definition;
 mod conditions;
 mod deployments;
 mod events;
@@ -40,6 +42,7 @@ mod gate;
 mod hold;
 pub mod hook;
 mod lint;
+mod measurement;
 mod observation;
 mod overrides;
 mod overview;
@@ -67,6 +70,9 @@ pub use attempt::{
     promotion_problem, pull_request_lookup, replaceable_digests, status_after_failed_lookup,
     with_change,
 };
+pub use check_definition::{
+    check_problem, condition_of, condition_text, http_url, prometheus_query,
+};
 pub use deployments::{
     DAYS, DeliveryFigures, Deployment, DeploymentKind, delivery_figures, deployments,
 };
@@ -83,6 +89,7 @@ pub use gate::{
 };
 pub use hold::{Hold, HoldReason};
 pub use lint::{LintFinding, lint, secrets_of, strategies_in_use};
+pub use measurement::{Measurement, MeasurementProgress, judge, measure_at, timeout_of};
 pub use observation::{
     ObservedApp, ObservedCanaries, ObservedEnvironment, ObservedPipeline, ObservedSource,
     ObservedTarget, TargetState,

@@ -10,6 +10,8 @@ use api::{
     pipeline::{AppReference, PipelineSpec, PromotionSettings, Scope, SourceKind, Strategy},
 };
 
+use crate::check_definition::check_problem;
+
 /// The fields of a tag.
 const TAG_FIELDS: [&str; 4] = ["${environment}", "${cluster}", "${namespace}", "${version}"];
 
@@ -45,7 +47,8 @@ pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
     if let Some(text) = spec.promotion.as_ref().and_then(invalid_settings) {
         return Some(format!("the promotion of the pipeline {text}"));
     }
-    spec.app_ref.as_ref().and_then(invalid_app)
+    let invalid_check = spec.checks.iter().find_map(check_problem);
+    invalid_check.or_else(|| spec.app_ref.as_ref().and_then(invalid_app))
 }
 
 fn invalid_settings(settings: &PromotionSettings) -> Option<String> {

@@ -9,6 +9,9 @@ mod approve;
 mod decide;
 mod freeze;
 mod propose;
+mod report;
+
+pub(crate) use report::ReportError;
 
 use std::sync::Arc;
 

@@ -1,4 +1,4 @@
-//! The webhooks `/promotion`, `/approval` and `/release`.
+//! The webhooks `/promotion`, `/approval`, `/release` and `/check`.
 //!
 //! Paths, order of checks, codes, texts and `Location` of the first two are those of the Weave
 //! pipeline-controller. Rate limit, size and signature are checked before a body is parsed. A request
@@ -6,6 +6,7 @@
 
 mod approval;
 mod body_budget;
+mod check;
 mod promotion;
 mod release;
 mod request;
@@ -23,6 +24,7 @@ use axum::{
 
 use crate::AppState;
 pub(crate) use body_budget::BodyBudget;
+pub(crate) use check::refusal_code;
 
 /// The routes of the hooks.
 pub fn router(app_state: Arc<AppState>) -> Router {
@@ -35,6 +37,9 @@ pub fn router(app_state: Arc<AppState>) -> Router {
     }
     for path in ["/release", "/release/", "/release/{*rest}"] {
         router = router.route(path, any(release::handle));
+    }
+    for path in ["/check", "/check/", "/check/{*rest}"] {
+        router = router.route(path, any(check::handle));
     }
     router
         .fallback(async || response::not_found_page())
@@ -56,6 +61,7 @@ async fn log_request(
         Some("promotion") => "promotion",
         Some("approval") => "approval",
         Some("release") => "release",
+        Some("check") => "check",
         Some("healthz") => return next.run(request).await,
         _ => "other",
     };

@@ -2,12 +2,13 @@
 //!
 //! Tokens are authenticated with a TokenReview. Each request is authorized with a
 //! SubjectAccessReview for `pipelines`, or `pipelines/<environment>`, and one of the verbs `get`,
-//! `list`, `promote`, `approve`, `suspend` and `freeze`; for files to propose in git, for `changes` and `get`,
+//! `list`, `promote`, `approve`, `suspend`, `freeze` and `report`; for files to propose in git, for `changes` and `get`,
 //! `list` or `create`.
 
 mod actions;
 mod body;
 mod changes;
+mod checks;
 mod diff;
 mod etag;
 mod freezes;
@@ -72,6 +73,10 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
         .route(
             &format!("{PIPELINE}/environments/{{environment}}/diff"),
             get(diff::diff),
+        )
+        .route(
+            &format!("{PIPELINE}/environments/{{environment}}/checks/{{check}}/report"),
+            post(checks::report),
         )
         .route(
             &format!("{PIPELINE}/environments/{{environment}}/{{verb}}"),

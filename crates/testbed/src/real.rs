@@ -16,6 +16,7 @@ use self::process::SupervisedProcess;
 mod certificates;
 mod flags;
 mod process;
+pub mod prometheus;
 pub mod registry;
 
 /// The environment variable with the folder of the programs, as in Kubernetes' envtest.
@@ -131,9 +132,14 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Starts a control plane and waits until its API is ready.
     pub async fn start(assets: &Assets) -> Result<Self, Error> {
+        Self::start_with(assets, &[]).await
+    }
+
+    /// The same with more of Kubernetes' controllers.
+    pub async fn start_with(assets: &Assets, controllers: &[&str]) -> Result<Self, Error> {
         let mut attempt = 1;
         loop {
-            match Self::start_once(assets).await {
+            match Self::start_once(assets, controllers).await {
                 Err(Error::Ended { log, .. })
                     if attempt < ATTEMPTS && log.contains("address already in use") =>
                 {
@@ -144,7 +150,7 @@ impl ControlPlane {
         }
     }
 
-    async fn start_once(assets: &Assets) -> Result<Self, Error> {
+    async fn start_once(assets: &Assets, controllers: &[&str]) -> Result<Self, Error> {
         let folder = tempfile::Builder::new()
             .prefix("control-plane-")
             .tempdir()
@@ -166,7 +172,8 @@ impl ControlPlane {
             SupervisedProcess::prepare(assets, "kube-controller-manager", folder.path())?;
         let path = controller_manager.folder().join("kubeconfig");
         write_private(&path, &kubeconfig)?;
-        controller_manager.start(flags::controller_manager(controller_manager.folder()))?;
+        let flags = flags::controller_manager(controller_manager.folder(), controllers);
+        controller_manager.start(flags)?;
         Ok(Self {
             client,
             kubeconfig,

@@ -41,7 +41,12 @@ pub(crate) struct Arguments {
     pub(crate) allow_internal_urls: GoBool,
     /// Hosts that checks of pipelines may ask, such as `prometheus.monitoring:9090,*.example.com`. None
     /// without it
-    #[arg(long, env = "SLUICE_CHECK_HOSTS", value_name = "PATTERNS", value_delimiter = ',')]
+    #[arg(
+        long,
+        env = "SLUICE_CHECK_HOSTS",
+        value_name = "PATTERNS",
+        value_delimiter = ','
+    )]
     pub(crate) check_hosts: Vec<String>,
     /// Accept deployment reports without a signature
     #[arg(long, env = "SLUICE_ALLOW_UNSIGNED_REPORTS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]

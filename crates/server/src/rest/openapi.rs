@@ -1,5 +1,6 @@
 //! The OpenAPI 3.1 document of REST.
 
+mod checks;
 mod freezes;
 
 use std::sync::LazyLock;
@@ -176,6 +177,7 @@ fn openapi() -> Value {
     }
     paths[CHANGES]["post"] = propose_operation();
     freezes::add_operations(&mut paths);
+    checks::add_operations(&mut paths);
     json!({
         "openapi": "3.1.0",
         "info": {
@@ -330,6 +332,7 @@ fn schemas() -> Value {
     let mut all = json!({
         "Problem": problem,
         "FreezeBody": freezes::body(&text),
+        "ReportBody": checks::body(&text),
         "ActionBody": action_body,
         "File": object(&["path", "content", "title"]),
         "Environments": list(environment),

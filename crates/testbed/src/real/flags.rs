@@ -45,13 +45,15 @@ pub(super) fn api_server(folder: &Path, port: u16, etcd_port: u16) -> Vec<OsStri
     ]
 }
 
-/// The controller manager, only with what makes owner references and namespace deletion work.
-pub(super) fn controller_manager(folder: &Path) -> Vec<OsString> {
+/// The controller manager, with what makes owner references and namespace deletion work, and `more`.
+pub(super) fn controller_manager(folder: &Path, more: &[&str]) -> Vec<OsString> {
+    let always = ["garbage-collector-controller", "namespace-controller"];
+    let controllers = [&always, more].concat().join(",");
     vec![
         path_flag("--kubeconfig=", &folder.join("kubeconfig")),
         "--secure-port=0".into(),
         "--leader-elect=false".into(),
-        "--controllers=garbage-collector-controller,namespace-controller".into(),
+        format!("--controllers={controllers}").into(),
     ]
 }
 

@@ -1,0 +1,221 @@
+//! What a check asks: its URL or query with `${…}` filled in, and its compiled `passExpr`.
+//!
+//! A value is escaped for where it stands: percent-encoded in a URL, as part of a string in PromQL. Where no
+//! escape exists (a host name, PromQL outside of strings), a value with special characters is refused.
+
+use std::sync::Arc;
+
+use api::{
+    check_run::CheckRunSpec,
+    pipeline::{Check, CheckKind},
+};
+use expression::Condition;
+
+/// The variables of `passExpr` for a query of Prometheus.
+const PROMETHEUS_VARIABLES: &[&str] = &["value", "values"];
+/// The variables of `passExpr` for a GET request.
+const HTTP_VARIABLES: &[&str] = &["status", "body", "json", "headers"];
+/// The names that can stand in `${…}`.
+const PLACEHOLDERS: [&str; 4] = ["environment", "revision", "version", "pipeline"];
+
+/// Why a check cannot work as it is written.
+pub fn check_problem(check: &Check) -> Option<String> {
+    let about = |problem: String| format!("the check {}: {problem}", check.name);
+    match check.kinds().as_slice() {
+        [_] => {}
+        _ => {
+            return Some(about(
+                "it must be one of prometheus, http, job and external".into(),
+            ));
+        }
+    }
+    let texts = [
+        check.prometheus.as_ref().map(|it| ("query", &it.query)),
+        check.http.as_ref().map(|it| ("url", &it.url)),
+    ];
+    for (field, text) in texts.into_iter().flatten() {
+        if let Some(problem) = unknown_placeholder(text) {
+            return Some(about(format!("{field} {problem}")));
+        }
+    }
+    if check
+        .prometheus
+        .as_ref()
+        .is_some_and(|it| it.address.contains("${"))
+    {
+        return Some(about("address cannot contain ${…}".into()));
+    }
+    match condition_of(check)? {
+        Ok(_) => None,
+        Err(problem) => Some(about(format!("passExpr: {problem}"))),
+    }
+}
+
+/// The condition of a check that measures, compiled; nothing for the others.
+pub fn condition_of(check: &Check) -> Option<Result<Arc<Condition>, String>> {
+    let prometheus = check.prometheus.as_ref();
+    let prometheus = prometheus.map(|it| Condition::compile(&it.pass_expr, PROMETHEUS_VARIABLES));
+    let http = check.http.as_ref();
+    prometheus.or_else(|| http.map(|it| Condition::compile(&it.pass_expr, HTTP_VARIABLES)))
+}
+
+/// The condition of a check as it is written.
+pub fn condition_text(check: &Check) -> &str {
+    let prometheus = check.prometheus.as_ref().map(|it| &it.pass_expr);
+    let http = check.http.as_ref().map(|it| &it.pass_expr);
+    prometheus.or(http).map_or("", String::as_str)
+}
+
+/// Whether a check is measured again and again.
+pub(crate) fn is_measured(check: &Check) -> bool {
+    let kinds = check.kinds();
+    kinds.contains(&CheckKind::Prometheus) || kinds.contains(&CheckKind::Http)
+}
+
+/// The URL of a GET request of a check run.
+pub fn http_url(spec: &CheckRunSpec) -> Result<String, String> {
+    let url = spec.check.http.as_ref().map_or("", |http| &http.url);
+    let authority = authority_of(url);
+    fill(url, spec, |position, value| {
+        match authority.contains(&position) {
+            true => in_host_name(value),
+            false => in_url(value),
+        }
+    })
+}
+
+/// The query of a check run.
+pub fn prometheus_query(spec: &CheckRunSpec) -> Result<String, String> {
+    let query = spec.check.prometheus.as_ref().map_or("", |it| &it.query);
+    fill(query, spec, |position, value| {
+        match PromQlState::at(query, position) {
+            PromQlState::Quoted(_) => Ok(in_quotes(value)),
+            PromQlState::Raw if !value.contains('`') => Ok(value.to_owned()),
+            PromQlState::Raw | PromQlState::Code | PromQlState::Comment => in_code(value),
+        }
+    })
+}
+
+/// A value in a URL's path, query or fragment, percent-encoded.
+fn in_url(value: &str) -> Result<String, String> {
+    if [".", ".."].contains(&value) {
+        return Err("cannot be a part of a path".to_owned());
+    }
+    let is_unreserved = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
+    let encoded = value.bytes().map(|byte| match is_unreserved(byte) {
+        true => char::from(byte).to_string(),
+        false => format!("%{byte:02X}"),
+    });
+    Ok(encoded.collect())
+}
+
+fn in_host_name(value: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
+    match !value.is_empty() && value.chars().all(is_plain) {
+        true => Ok(value.to_owned()),
+        false => Err("cannot be a part of a host name".to_owned()),
+    }
+}
+
+fn in_quotes(value: &str) -> String {
+    let escaped = value.chars().map(|c| match c {
+        '\\' => r"\\".to_owned(),
+        '"' => r#"\""#.to_owned(),
+        '\'' => r"\'".to_owned(),
+        '\n' => r"\n".to_owned(),
+        other => other.to_string(),
+    });
+    escaped.collect()
+}
+
+fn in_code(value: &str) -> Result<String, String> {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    match value.chars().all(is_plain) {
+        true => Ok(value.to_owned()),
+        false => Err("can only stand in a quoted string of the query".to_owned()),
+    }
+}
+
+/// Where scheme and authority of a URL are, in bytes.
+fn authority_of(url: &str) -> std::ops::Range<usize> {
+    let start = url.find("://").map_or(0, |at| at + 3);
+    let end = url[start..].find(['/', '?', '#']);
+    0..end.map_or(url.len(), |end| start + end)
+}
+
+/// Replaces `${…}` by what `escape` makes of the value at its position in the template.
+fn fill(
+    template: &str,
+    spec: &CheckRunSpec,
+    escape: impl Fn(usize, &str) -> Result<String, String>,
+) -> Result<String, String> {
+    let (mut filled, mut rest, mut position) = (String::new(), template, 0);
+    while let Some(start) = rest.find("${") {
+        let Some(length) = rest[start..].find('}') else {
+            break;
+        };
+        let name = &rest[start + 2..start + length];
+        let value = value_of(spec, name).ok_or_else(|| format!("there is no ${{{name}}}"))?;
+        let escaped = escape(position + start, value);
+        let escaped = escaped.map_err(|why| format!("${{{name}}} is {value:?}, which {why}"))?;
+        filled.push_str(&rest[..start]);
+        filled.push_str(&escaped);
+        rest = &rest[start + length + 1..];
+        position += start + length + 1;
+    }
+    Ok(filled + rest)
+}
+
+fn value_of<'a>(spec: &'a CheckRunSpec, name: &str) -> Option<&'a str> {
+    match name {
+        "environment" => Some(&spec.environment),
+        "revision" => Some(&spec.revision),
+        "version" => Some(&spec.version),
+        "pipeline" => Some(&spec.pipeline),
+        _ => None,
+    }
+}
+
+fn unknown_placeholder(template: &str) -> Option<String> {
+    template.split("${").skip(1).find_map(|rest| {
+        let known = PLACEHOLDERS.map(|name| format!("${{{name}}}")).join(", ");
+        match rest.split_once('}') {
+            None => Some("has ${ without }".to_owned()),
+            Some((name, _)) if PLACEHOLDERS.contains(&name) => None,
+            Some((name, _)) => Some(format!("has ${{{name}}}; there are only {known}")),
+        }
+    })
+}
+
+/// What a position in a PromQL query is part of.
+#[derive(Clone, Copy)]
+enum PromQlState {
+    Code,
+    Comment,
+    /// A string in these quotes.
+    Quoted(char),
+    /// A string in backquotes, without escapes.
+    Raw,
+}
+
+impl PromQlState {
+    fn at(query: &str, position: usize) -> Self {
+        let mut state = Self::Code;
+        let mut characters = query[..position].chars();
+        while let Some(character) = characters.next() {
+            state = match (state, character) {
+                (Self::Code, '#') => Self::Comment,
+                (Self::Code, '`') => Self::Raw,
+                (Self::Code, quote @ ('"' | '\'')) => Self::Quoted(quote),
+                (Self::Comment, '\n') | (Self::Raw, '`') => Self::Code,
+                (Self::Quoted(quote), character) if quote == character => Self::Code,
+                (Self::Quoted(_), '\\') => {
+                    characters.next();
+                    state
+                }
+                _ => state,
+            };
+        }
+        state
+    }
+}

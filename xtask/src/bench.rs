@@ -25,6 +25,11 @@ const BENCHES: &[(&str, &str, &str)] = &[
         "signed hooks beside plain writes to the same API, and ten thousand wrong signatures (--real: on a real kube-apiserver)",
     ),
     (
+        "inputs",
+        "sluice-server",
+        "10,000 polls a minute of 1,000 clusters that ask what to run, and their requests to the API server (--real: on a real kube-apiserver)",
+    ),
+    (
         "observe",
         "sluice-controller",
         "the pipeline reconciler: sync, memory, time from a leaf change to the status (--real: on real kube-apiservers)",

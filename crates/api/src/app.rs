@@ -6,7 +6,12 @@
 mod generic;
 mod helm;
 mod kustomization;
+mod resource_set;
 mod workload;
+
+pub use resource_set::{
+    AppliedApp, GROUP as RESOURCE_SET_GROUP, KIND as RESOURCE_SET_KIND, applied_apps,
+};
 
 use kube::core::DynamicObject;
 use serde_json::Value;
@@ -51,6 +56,8 @@ pub enum AppType {
     HelmRelease,
     /// Flux's Kustomization.
     Kustomization,
+    /// Flux Operator's ResourceSet.
+    ResourceSet,
     /// A Deployment, StatefulSet or DaemonSet.
     Workload(workloads::WorkloadKind),
     /// Anything else that has conditions and a `lastAppliedRevision`.
@@ -64,6 +71,7 @@ impl AppType {
         match (group, kind) {
             (flux::HELM_GROUP, "HelmRelease") => Self::HelmRelease,
             (flux::KUSTOMIZE_GROUP, "Kustomization") => Self::Kustomization,
+            (resource_set::GROUP, resource_set::KIND) => Self::ResourceSet,
             (workloads::GROUP, "Deployment") => Self::Workload(workloads::WorkloadKind::Deployment),
             (workloads::GROUP, "StatefulSet") => {
                 Self::Workload(workloads::WorkloadKind::StatefulSet)
@@ -91,6 +99,7 @@ pub fn read_as(kind: AppType, app: &DynamicObject, image: Option<&str>) -> AppRe
     let mut reading = match kind {
         AppType::HelmRelease => helm::reading(&read_fields(fields), generation),
         AppType::Kustomization => kustomization::reading(&read_fields(fields), generation),
+        AppType::ResourceSet => resource_set::reading(&read_fields(fields), generation),
         AppType::Workload(kind) => workload::reading(kind, &read_fields(fields), generation, image),
         AppType::Other => generic::reading(&read_fields(fields), generation),
     };
@@ -111,7 +120,7 @@ pub fn source_of(kind: AppType, app: &DynamicObject) -> Option<flux::ObjectRefer
             let chart = read_fields::<flux::HelmRelease>(fields).spec.chart_ref?;
             Some(chart).filter(|chart| chart.kind.as_deref() == Some("OCIRepository"))
         }
-        AppType::Workload(_) | AppType::Other => None,
+        AppType::ResourceSet | AppType::Workload(_) | AppType::Other => None,
     }
 }
 

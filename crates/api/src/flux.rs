@@ -4,8 +4,10 @@
 //! are absent, and a field of an unexpected type counts as absent too.
 
 mod followed;
+mod signature;
 
 pub use followed::{followed, git_address, is_range, is_tag};
+pub use signature::ArtifactSignature;
 
 use crate::{
     image::Image,

@@ -7,6 +7,8 @@ use sha2::{Digest, Sha256};
 
 use crate::check_run::CheckRunSpec;
 
+/// The key of a Secret with the token of clusters that ask for inputs.
+pub const INPUTS_TOKEN: &str = "inputs-token";
 /// Annotation that asks for a reconcile, as on Flux's objects: any new value starts one.
 pub const RECONCILE_ANNOTATION: &str = "reconcile.fluxcd.io/requestedAt";
 /// Label on apps: the pipeline they belong to. Also on every Promotion and CheckRun.

@@ -17,7 +17,7 @@ pub use check::{
 };
 pub use promotion::{
     Commit, Forge, MergeMethod, Notification, Oci, OciProvider, PromotionSettings, PullRequest,
-    Scope, Strategy, Webhook, When,
+    ResourceSetInputs, Scope, Strategy, Webhook, When,
 };
 pub use request::{HandledRequest, Override, Request, RequestKind, StoredOverride};
 pub use rfc_spelling::{RFC_SECRET, RfcPullRequest, RfcWebhook};
@@ -26,10 +26,10 @@ pub use spec::{
     SourceKind, Target, Track,
 };
 pub use status::{
-    AppStatus, CanaryState, CheckStatus, ClusterAppReference, CoveringFreeze, EnvironmentStatus,
-    Evidence, FailedRelease, GateStatus, HoldStatus, Origin, PipelineStatus, PreflightProblem,
-    PromotionSummary, Proposal, RanRevision, Report, ReportedRevision, TargetProblem, TargetStatus,
-    WaitingApproval,
+    AppStatus, CanaryState, CheckStatus, ClusterAppReference, CoveringFreeze, DesiredRevision,
+    EnvironmentStatus, Evidence, FailedRelease, GateStatus, HoldStatus, Origin, PipelineStatus,
+    PreflightProblem, PromotionSummary, Proposal, RanRevision, Report, ReportedRevision,
+    TargetProblem, TargetStatus, WaitingApproval,
 };
 
 /// Condition type: something keeps the next environment from being promoted.

@@ -20,7 +20,9 @@ mod format;
 mod freeze;
 mod get;
 mod history;
+mod hook_address;
 mod hooks;
+mod inputs;
 mod install;
 mod installed;
 mod lint;
@@ -119,6 +121,8 @@ pub(crate) enum ClientCommand {
     Scaffold(scaffold::Arguments),
     /// Print the Flux Providers, Alerts and Secrets that report deployments to Sluice
     Hooks(hooks::Arguments),
+    /// Print the Flux Operator objects with which clusters ask Sluice what to run
+    Inputs(inputs::Arguments),
     /// Print the manifests to install Sluice in a cluster
     Install(install::Arguments),
     /// Delete what `sluice install` created
@@ -171,6 +175,7 @@ pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::
         ClientCommand::Plan(arguments) => plan::run(&arguments, out).await,
         ClientCommand::Scaffold(arguments) => scaffold::run(&arguments, out).await,
         ClientCommand::Hooks(arguments) => hooks::run(&arguments, out).await,
+        ClientCommand::Inputs(arguments) => inputs::run(&arguments, out).await,
         ClientCommand::Install(arguments) => install::run(&arguments, out),
         ClientCommand::Completion(arguments) => completion::run(&arguments, out),
         ClientCommand::Version(arguments) => version::run(&arguments, out).await,

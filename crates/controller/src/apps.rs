@@ -13,7 +13,11 @@ use std::{
     sync::Arc,
 };
 
-use api::{app::AppReading, flagger::Canary, flux::ObjectReference};
+use api::{
+    app::{AppReading, AppliedApp},
+    flagger::Canary,
+    flux::{ArtifactSignature, ObjectReference},
+};
 use parking_lot::RwLock;
 
 pub(crate) use canaries::{Workload, Workloads};
@@ -29,6 +33,10 @@ pub(crate) struct AppRecord {
     pub(crate) pipeline: Option<String>,
     /// The images it runs, once they have been read for this state.
     pub(crate) images: Option<Vec<String>>,
+    /// What it says about the signature of its artifact, if it is a source.
+    pub(crate) signature: Option<Box<ArtifactSignature>>,
+    /// The HelmReleases and Kustomizations that it applied, if it is a ResourceSet.
+    pub(crate) applied: Box<[AppliedApp]>,
     /// Its generation, if it is a source: an edit of a source need not change its reading.
     pub(crate) generation: Option<i64>,
     /// The source that its revision comes from.

@@ -93,7 +93,12 @@ impl AppKind {
 
     /// Whether Flux labels the workloads of an app of this kind with the app.
     pub fn has_workloads(&self) -> bool {
-        [api::flux::HELM_GROUP, api::flux::KUSTOMIZE_GROUP].contains(&self.group.as_str())
+        let groups = [
+            api::flux::HELM_GROUP,
+            api::flux::KUSTOMIZE_GROUP,
+            api::app::RESOURCE_SET_GROUP,
+        ];
+        groups.contains(&self.group.as_str())
     }
 
     /// The kinds that are looked for by label where a pipeline has no `appRef`. Clusters have many

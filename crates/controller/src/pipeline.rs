@@ -88,7 +88,7 @@ async fn reconcile_pipeline(
     }
     let mut required = observe::required_apps(reconciler, &pipeline);
     required.extend(source::required_app(&pipeline));
-    required.extend(observe::held_sources(reconciler, &pipeline));
+    required.extend(observe::relevant_sources(reconciler, &pipeline));
     reconciler.set_required_apps(key, required, observe::selects(&pipeline));
     let mut observed = match observe::everything(reconciler, &pipeline).await {
         observe::Observation::Complete(observed) => observed,
@@ -124,6 +124,7 @@ async fn promote(
         // What was observed is reported; what was planned and not done is not.
         act::PlanResult::Failed => model,
     };
+    let status = planner::with_desired(pipeline, status, &promotions);
     let is_held = observe::is_held_for_source(&status);
     let written = report::write(reconciler, pipeline, status).await;
     let before = pipeline.status.as_ref();

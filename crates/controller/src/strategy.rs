@@ -32,7 +32,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use api::{
     Change, Pipeline, Promotion,
-    pipeline::{Commit, Oci, PullRequest, Strategy, Webhook},
+    pipeline::{Commit, Oci, PullRequest, ResourceSetInputs, Strategy, Webhook},
     promotion::{PromotionChange, SourceCommits},
     reference::LocalReference,
 };
@@ -165,6 +165,7 @@ enum StrategyKind<'a> {
     Notification,
     Webhook(&'a Webhook),
     Oci(&'a Oci),
+    Inputs(&'a ResourceSetInputs),
 }
 
 impl<'a> StrategyKind<'a> {
@@ -184,6 +185,9 @@ impl<'a> StrategyKind<'a> {
         if let Some(to) = &strategy.oci {
             return Ok(Self::Oci(to));
         }
+        if let Some(to) = &strategy.resource_set_inputs {
+            return Ok(Self::Inputs(to));
+        }
         Err(no_strategy())
     }
 
@@ -195,6 +199,7 @@ impl<'a> StrategyKind<'a> {
             Self::Notification => None,
             Self::Webhook(to) => to.secret_ref.as_ref(),
             Self::Oci(to) => to.secret_ref.as_ref(),
+            Self::Inputs(to) => Some(&to.secret_ref),
         }
     }
 }
@@ -287,6 +292,8 @@ impl Strategies {
                     let oci_tags = &self.oci_tags;
                     oci_tags.carry_out(task, to, secret, promotions).await?
                 }
+                // The pipeline loop stores it for the clusters once the promotion says so.
+                StrategyKind::Inputs(_) => Outcome::Published,
             };
             Ok(StrategyResult { outcome, change })
         };
@@ -420,7 +427,7 @@ fn no_strategy() -> Failure {
 fn fixed_change(task: PromotionTask<'_>) -> Result<Option<PromotionChange>, Failure> {
     Ok(match task.strategy()? {
         StrategyKind::PullRequest(_) | StrategyKind::Commit(_) => None,
-        StrategyKind::Notification | StrategyKind::Webhook(_) => {
+        StrategyKind::Notification | StrategyKind::Webhook(_) | StrategyKind::Inputs(_) => {
             Some(promotion_change::delegated(task))
         }
         StrategyKind::Oci(to) => Some(promotion_change::of_tag(task, oci::planned_edit(task, to)?)),

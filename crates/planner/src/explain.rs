@@ -10,6 +10,7 @@ use crate::{
     gate::GateAnswer,
     hold::list,
     hook::{how_to_sign, unsigned_report},
+    inputs,
     plan::{EnvironmentPlan, Plan, Step},
     release::{failed_release, failed_revision, failure_message, running},
     site::target_name,
@@ -63,6 +64,10 @@ fn environment_text(
         None => running_text(targets),
     };
     let mut lines = vec![format!("{name}: {runs}")];
+    let published = status.map(inputs::published_revisions).unwrap_or_default();
+    if !published.is_empty() {
+        lines.push(format!("  clusters that ask get {}", list(&published)));
+    }
     if let Some(report) = unsigned_report(pipeline, model, name) {
         let how = how_to_sign(pipeline, name);
         let revision = &report.revision;

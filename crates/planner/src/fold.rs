@@ -13,6 +13,7 @@ mod target;
 
 pub(crate) use ran::push_front;
 pub(crate) use report::{ReportMeaning, revision_and_version};
+pub(crate) use target::is_absence;
 
 use api::{
     Pipeline,
@@ -141,14 +142,19 @@ fn proposal(
         return report.signed.then(|| Proposal {
             version: Some(version).filter(|version| *version != revision),
             revision: Some(revision),
-            error: None,
+            ..Proposal::default()
         });
     }
     match &seen.source {
         ObservedSource::NotQueried => before.proposal.clone(),
-        ObservedSource::Proposes { revision, version } => Some(Proposal {
+        ObservedSource::Proposes {
+            revision,
+            version,
+            signed,
+        } => Some(Proposal {
             revision: Some(revision.as_str().to_owned()),
             version: Some(version.clone()),
+            signed: *signed,
             error: None,
         }),
         ObservedSource::Nothing { because } => Some(Proposal {

@@ -14,6 +14,7 @@ pub(crate) mod approvals;
 pub(crate) mod freeze;
 pub(crate) mod order;
 pub(crate) mod readiness;
+pub(crate) mod signature;
 pub(crate) mod soak;
 pub(crate) mod suspended;
 pub(crate) mod targets;
@@ -78,6 +79,7 @@ pub(crate) const GATES: &[Gate] = &[
     readiness::GATE,
     soak::GATE,
     order::GATE,
+    signature::GATE,
     freeze::GATE,
     approvals::GATE,
 ];
@@ -265,6 +267,7 @@ mod tests {
             "turn",
             "readiness",
             "order",
+            "signature",
             "freeze",
             "approvals",
         ];

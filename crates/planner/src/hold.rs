@@ -89,6 +89,8 @@ hold_reasons! {
     ApprovedUnderWay of turn,
     /// An earlier promotion into the site has not ended.
     WaitingForPredecessor of turn,
+    /// Flux has not verified a signature of the revision, and the environment demands one.
+    SourceNotVerified of signature,
     /// A Freeze that covers the environment is closed.
     Frozen of freeze,
     /// A Freeze that covers the environment cannot be understood, and counts as closed.

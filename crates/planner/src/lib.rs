@@ -41,6 +41,7 @@ mod freeze;
 mod gate;
 mod hold;
 pub mod hook;
+mod inputs;
 mod lint;
 mod measurement;
 mod observation;
@@ -88,6 +89,9 @@ pub use gate::{
     gate_names,
 };
 pub use hold::{Hold, HoldReason};
+pub use inputs::{
+    InputQuestion, InputsRefusal, PublishedInput, inputs_secret, published_input, with_desired,
+};
 pub use lint::{LintFinding, lint, secrets_of, strategies_in_use};
 pub use measurement::{Measurement, MeasurementProgress, judge, measure_at, timeout_of};
 pub use observation::{

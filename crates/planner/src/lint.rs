@@ -72,8 +72,10 @@ pub fn secrets_of(strategy: &Strategy) -> BTreeSet<&str> {
     let webhook = strategy.webhook.as_ref();
     let webhook = webhook.and_then(|to| to.secret_ref.as_ref());
     let oci = strategy.oci.as_ref().and_then(|to| to.secret_ref.as_ref());
+    let inputs = strategy.resource_set_inputs.as_ref();
+    let inputs = inputs.map(|to| &to.secret_ref);
     let own = strategy.secret_ref.as_ref();
-    let all = [pull_request, commit, webhook, oci, own];
+    let all = [pull_request, commit, webhook, oci, inputs, own];
     let names = all.into_iter().flatten().map(|it| it.name.as_str());
     names.collect()
 }

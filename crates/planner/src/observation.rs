@@ -132,6 +132,8 @@ pub struct ObservedApp {
     pub follows: Option<String>,
     /// What Flux applied it from, if that was read this time; otherwise what is known stays.
     pub origin: Option<Origin>,
+    /// Whether Flux verified the signature of what it runs; nothing where its source does not say.
+    pub signed: Option<bool>,
     /// Flagger's Canaries of its workloads.
     pub canaries: ObservedCanaries,
 }
@@ -167,6 +169,8 @@ pub enum ObservedSource {
         revision: Revision,
         /// What to write.
         version: String,
+        /// Whether Flux verified its signature.
+        signed: bool,
     },
     /// It has nothing to propose yet, or cannot be read.
     Nothing {

@@ -48,13 +48,28 @@ pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
         return Some(format!("the promotion of the pipeline {text}"));
     }
     let invalid_check = spec.checks.iter().find_map(check_problem);
-    invalid_check.or_else(|| spec.app_ref.as_ref().and_then(invalid_app))
+    invalid_check
+        .or_else(|| spec.app_ref.as_ref().and_then(invalid_app))
+        .or_else(|| unverifiable(spec))
+}
+
+/// What Flux verifies is the source of an app, never the image that it runs.
+fn unverifiable(spec: &PipelineSpec) -> Option<String> {
+    let environments = spec.environments.iter().map(|it| it.promotion.as_ref());
+    let mut settings = environments.chain([spec.promotion.as_ref()]).flatten();
+    let is_required = settings.any(|settings| settings.require_verified_source);
+    (is_required && spec.track.is_some()).then(|| {
+        "track and requireVerifiedSource exclude each other: Flux verifies the source of an app and not \
+         its images"
+            .to_owned()
+    })
 }
 
 fn invalid_settings(settings: &PromotionSettings) -> Option<String> {
     two_strategies(settings)
         .or_else(|| insecure_repository(&settings.strategy))
         .or_else(|| invalid_tag(settings))
+        .or_else(|| nameless_token(&settings.strategy))
 }
 
 /// Repositories are reached over https or ssh only. The URL is not repeated: it may hold a password.
@@ -101,6 +116,16 @@ fn invalid_tag(settings: &PromotionSettings) -> Option<String> {
     Some(text.to_owned())
 }
 
+/// Inputs without a token would be answered to nobody.
+fn nameless_token(strategy: &Strategy) -> Option<String> {
+    let inputs = strategy.resource_set_inputs.as_ref()?;
+    let is_nameless = inputs.secret_ref.name.is_empty();
+    is_nameless.then(|| {
+        "has resourceSetInputs without secretRef; name the Secret with the key inputs-token"
+            .to_owned()
+    })
+}
+
 fn two_strategies(settings: &PromotionSettings) -> Option<String> {
     if settings.is_spelled_twice() {
         let text = "has strategies in both spellings: move pullRequest or webhook into strategy";
@@ -118,6 +143,7 @@ pub(crate) fn strategies(strategy: &Strategy) -> Vec<&'static str> {
         ("notification", strategy.notification.is_some()),
         ("webhook", strategy.webhook.is_some()),
         ("oci", strategy.oci.is_some()),
+        ("resourceSetInputs", strategy.resource_set_inputs.is_some()),
     ];
     let set = all.into_iter().filter(|(_, is_set)| *is_set);
     set.map(|(name, _)| name).collect()
@@ -167,6 +193,6 @@ fn fitting_kinds(app: &AppReference) -> &'static [SourceKind] {
         ],
         AppType::Kustomization => &[SourceKind::GitRepository, SourceKind::OCIRepository],
         AppType::Workload(_) => &[SourceKind::ImagePolicy, SourceKind::Hook],
-        AppType::Other => &[SourceKind::Hook],
+        AppType::ResourceSet | AppType::Other => &[SourceKind::Hook],
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{collections::HashMap, net::IpAddr, sync::Arc};
 
-use api::{Pipeline, Time};
+use api::{Pipeline, Time, names::INPUTS_TOKEN};
 use jiff::Timestamp;
 use kube::Client;
 use parking_lot::Mutex;
@@ -12,9 +12,17 @@ use tokio::{sync::Mutex as AsyncMutex, time::timeout};
 use tokio_util::sync::CancellationToken;
 
 use crate::{
-    Caches, Metrics, Settings, access::AccessReviewer, cached_objects::CachedObjects,
-    dashboard::PipelineRows, hooks::BodyBudget, leaf::LeafReader, oidc::Oidc,
-    rate_limiter::RateLimiter, session::Sessions, signing_keys::SigningKeys,
+    Caches, Metrics, Settings,
+    access::AccessReviewer,
+    cached_objects::CachedObjects,
+    dashboard::PipelineRows,
+    fresh_pipelines::FreshPipelines,
+    hooks::BodyBudget,
+    leaf::LeafReader,
+    oidc::Oidc,
+    rate_limiter::RateLimiter,
+    session::Sessions,
+    signing_keys::{HMAC_KEY, SigningKeys},
 };
 
 /// The state that all handlers share.
@@ -25,6 +33,9 @@ pub struct AppState {
     pub(crate) metrics: Metrics,
     pub(crate) objects: CachedObjects,
     pub(crate) signing_keys: SigningKeys,
+    /// The tokens of clusters that ask for inputs.
+    pub(crate) inputs_tokens: SigningKeys,
+    pub(crate) fresh_pipelines: FreshPipelines,
     pub(crate) access: AccessReviewer,
     pub(crate) sessions: Sessions,
     /// Sign-in with the OpenID provider, if one is configured.
@@ -41,6 +52,8 @@ pub struct AppState {
     pub(crate) unauthenticated_requests: RateLimiter<IpAddr>,
     /// Limits signed hook requests, by pipeline.
     pub(crate) signed_hooks: RateLimiter<ObjectKey>,
+    /// Limits clusters that ask for inputs, by pipeline.
+    pub(crate) input_polls: RateLimiter<ObjectKey>,
     /// Bounds the memory that the bodies of hook requests take.
     pub(crate) body_budget: BodyBudget,
     /// Serializes status writes, by pipeline.
@@ -71,7 +84,9 @@ impl AppState {
         let clock = Clock::start();
         Arc::new(Self {
             objects: CachedObjects::new(client.clone(), caches, settings.namespace.clone()),
-            signing_keys: SigningKeys::new(client.clone()),
+            signing_keys: SigningKeys::new(client.clone(), HMAC_KEY),
+            inputs_tokens: SigningKeys::new(client.clone(), INPUTS_TOKEN),
+            fresh_pipelines: FreshPipelines::new(client.clone()),
             access: AccessReviewer::new(client.clone()),
             sessions: Sessions::new(client.clone(), clock),
             oidc: settings.oidc.clone().map(Oidc::new),
@@ -81,6 +96,7 @@ impl AppState {
             unauthenticated_hooks: RateLimiter::new(limit, interval),
             unauthenticated_requests: RateLimiter::new(limit, interval),
             signed_hooks: RateLimiter::new(limit, interval),
+            input_polls: RateLimiter::new(limit, interval),
             body_budget: BodyBudget::default(),
             write_locks: Mutex::default(),
             clock,

@@ -21,6 +21,7 @@ use tokio::sync::watch;
 use crate::{
     caches::{Caches, pipeline_of},
     get_object::get_object,
+    hooks::InputsAccess,
     target_objects::cluster_key_of,
     view::is_awaiting_approval,
 };
@@ -37,6 +38,7 @@ pub(crate) struct CachedObjects {
     caches: Caches,
     notifier: Arc<Notifier>,
     awaiting_approval: CacheIndex<Arc<Promotion>>,
+    inputs_access: CacheIndex<Arc<InputsAccess>>,
     /// Created when it is first asked for: without a dashboard nobody does.
     target_counts: OnceLock<CacheIndex<TargetCounts>>,
     _subscriptions: [Subscription; 6],
@@ -48,6 +50,9 @@ impl CachedObjects {
         let notifier = Arc::new(Notifier::default());
         let awaiting_approval = CacheIndex::new(&caches.promotions, |promotion| {
             is_awaiting_approval(promotion).then(|| Arc::new(promotion.clone()))
+        });
+        let inputs_access = CacheIndex::new(&caches.pipelines, |pipeline| {
+            InputsAccess::of(pipeline).map(Arc::new)
         });
         Self {
             _subscriptions: [
@@ -66,6 +71,7 @@ impl CachedObjects {
             caches,
             notifier,
             awaiting_approval,
+            inputs_access,
             target_counts: OnceLock::new(),
         }
     }
@@ -125,6 +131,11 @@ impl CachedObjects {
     /// The promotions of a pipeline, by name.
     pub(crate) fn promotions_of(&self, pipeline: &ObjectKey) -> Vec<Arc<Promotion>> {
         self.caches.promotions.children(pipeline)
+    }
+
+    /// Who may ask for the inputs of a pipeline, if it publishes some.
+    pub(crate) fn inputs_access(&self, key: &ObjectKey) -> Option<Arc<InputsAccess>> {
+        self.inputs_access.get(key)
     }
 
     /// The promotions that await approval.

@@ -1,4 +1,5 @@
-//! The webhooks `/promotion`, `/approval`, `/release` and `/check`.
+//! The webhooks `/promotion`, `/approval`, `/release` and `/check`, and `/inputs` for clusters that ask what to
+//! run.
 //!
 //! Paths, order of checks, codes, texts and `Location` of the first two are those of the Weave
 //! pipeline-controller. Rate limit, size and signature are checked before a body is parsed. A request
@@ -7,6 +8,7 @@
 mod approval;
 mod body_budget;
 mod check;
+mod inputs;
 mod promotion;
 mod release;
 mod request;
@@ -25,6 +27,7 @@ use axum::{
 use crate::AppState;
 pub(crate) use body_budget::BodyBudget;
 pub(crate) use check::refusal_code;
+pub(crate) use inputs::InputsAccess;
 
 /// The routes of the hooks.
 pub fn router(app_state: Arc<AppState>) -> Router {
@@ -40,6 +43,9 @@ pub fn router(app_state: Arc<AppState>) -> Router {
     }
     for path in ["/check", "/check/", "/check/{*rest}"] {
         router = router.route(path, any(check::handle));
+    }
+    for path in ["/inputs", "/inputs/", "/inputs/{*rest}"] {
+        router = router.route(path, any(inputs::handle));
     }
     router
         .fallback(async || response::not_found_page())
@@ -62,6 +68,7 @@ async fn log_request(
         Some("approval") => "approval",
         Some("release") => "release",
         Some("check") => "check",
+        Some("inputs") => "inputs",
         Some("healthz") => return next.run(request).await,
         _ => "other",
     };
@@ -69,6 +76,10 @@ async fn log_request(
     let code = response.status().as_u16();
     app_state.metrics.count_hook(route, code);
     let path = path.chars().take(512).collect::<String>();
+    if route == "inputs" && code == 200 {
+        tracing::debug!(route, path, code, "answered a hook request");
+        return response;
+    }
     tracing::info!(route, path, code, "answered a hook request");
     response
 }

@@ -7,7 +7,7 @@
 //!
 //! | module | responsibility |
 //! | --- | --- |
-//! | [`hooks`] | `/promotion`, `/approval` and `/release`, for Flux and CI |
+//! | [`hooks`] | `/promotion`, `/approval` and `/release`, for Flux and CI; `/inputs`, for Flux Operator |
 //! | [`web`] | the socket for people: `rest` and `dashboard` side by side |
 //! | `rest` | `/api/v1`, with a bearer token |
 //! | `dashboard` | pages for browsers |
@@ -28,6 +28,7 @@ pub mod caches;
 mod client;
 mod dashboard;
 mod fleet;
+mod fresh_pipelines;
 mod get_object;
 pub mod hooks;
 pub mod leaf;

@@ -34,6 +34,17 @@ impl SigningKey {
         }
     }
 
+    /// Whether this is the token, apart from white space around it.
+    pub(crate) fn is_token(&self, token: &str) -> bool {
+        let own = Self(self.0.trim_ascii().to_vec());
+        let given = Self(token.trim().as_bytes().to_vec());
+        // Equal keys make equal signatures, and those are compared in constant time.
+        let signature = <Hmac<Sha256> as KeyInit>::new_from_slice(&own.0).map(Mac::finalize);
+        let signature = signature.map(|signature| signature.into_bytes());
+        !own.0.is_empty()
+            && signature.is_ok_and(|signature| given.verify::<Hmac<Sha256>>(&[], &signature))
+    }
+
     fn verify<M: Mac + KeyInit>(&self, parts: &[&[u8]], digest: &[u8]) -> bool {
         let Ok(mut mac) = <M as KeyInit>::new_from_slice(&self.0) else {
             return false;
@@ -100,6 +111,23 @@ mod tests {
             assert_eq!(key.has_signed(&[b""], signature), expected, "{signature}");
         }
         assert!(SigningKey::new(Vec::new()).is_none());
+    }
+
+    #[test]
+    fn tokens_are_equal_or_refused() {
+        let key = SigningKey::new(b"s3cret\n".to_vec()).unwrap();
+        for (token, expected) in [
+            ("s3cret", true),
+            (" s3cret ", true),
+            ("s3cre", false),
+            ("s3cret1", false),
+            ("S3cret", false),
+            ("", false),
+        ] {
+            assert_eq!(key.is_token(token), expected, "{token}");
+        }
+        let blank = SigningKey::new(b" \n".to_vec()).unwrap();
+        assert!(!blank.is_token("") && !blank.is_token(" "));
     }
 
     /// From RFC 4231, test case 2.

@@ -1,4 +1,4 @@
-//! The keys that hook requests are signed with, read from Secrets.
+//! The keys that hook requests are signed with, and the tokens that they carry, read from Secrets.
 //!
 //! What a Secret holds, or that it could not be read, is remembered for some seconds: ten thousand
 //! wrong signatures cost one read.
@@ -16,8 +16,8 @@ use crate::{object_names::is_valid_key, signature::SigningKey};
 const KEY_TTL: Duration = Duration::from_secs(10);
 /// How many keys are remembered.
 const MAX_CACHED: usize = 10_000;
-/// The entry of a Secret that holds the key.
-const ENTRY: &str = "hmac-key";
+/// The entry of a Secret that holds the key of signatures.
+pub(crate) const HMAC_KEY: &str = "hmac-key";
 
 /// The result of looking a key up.
 #[derive(Clone)]
@@ -31,13 +31,17 @@ pub(crate) enum SigningKeyLookup {
 
 pub(crate) struct SigningKeys {
     client: Client,
+    /// The entry that is read.
+    entry: &'static str,
     cache: TtlCache<ObjectKey, SigningKeyLookup>,
 }
 
 impl SigningKeys {
-    pub(crate) fn new(client: Client) -> Self {
+    /// The keys in this entry of Secrets.
+    pub(crate) fn new(client: Client, entry: &'static str) -> Self {
         Self {
             client,
+            entry,
             cache: TtlCache::new(KEY_TTL, MAX_CACHED),
         }
     }
@@ -50,27 +54,27 @@ impl SigningKeys {
 
     async fn read(&self, key: &ObjectKey) -> SigningKeyLookup {
         if !is_valid_key(key) {
-            warn!(secret = %key, "cannot check signatures: this is not a valid name of a Secret");
+            warn!(secret = %key, "cannot authenticate hook requests: this is not a valid name of a Secret");
             return SigningKeyLookup::Missing;
         }
         let secrets: Api<Secret> = Api::namespaced(self.client.clone(), &key.namespace);
         let secret = match secrets.get_opt(&key.name).await {
             Ok(secret) => secret,
             Err(kube::Error::Api(refusal)) if refusal.code < 500 && refusal.code != 429 => {
-                warn!(secret = %key, %refusal, "cannot check signatures: not allowed to read the Secret");
+                warn!(secret = %key, %refusal, "cannot authenticate hook requests: not allowed to read the Secret");
                 return SigningKeyLookup::Missing;
             }
             Err(error) => {
-                warn!(secret = %key, %error, "cannot check signatures: reading the Secret failed");
+                warn!(secret = %key, %error, "cannot authenticate hook requests: reading the Secret failed");
                 return SigningKeyLookup::Unavailable;
             }
         };
         let entries = secret.and_then(|secret| secret.data);
-        let bytes = entries.and_then(|mut entries| entries.remove(ENTRY));
+        let bytes = entries.and_then(|mut entries| entries.remove(self.entry));
         match bytes.and_then(|bytes| SigningKey::new(bytes.0)) {
             Some(key) => SigningKeyLookup::Found(Arc::new(key)),
             None => {
-                warn!(secret = %key, "cannot check signatures: the Secret is missing or has no {ENTRY}");
+                warn!(secret = %key, "cannot authenticate hook requests: the Secret is missing or has no {}", self.entry);
                 SigningKeyLookup::Missing
             }
         }

@@ -481,6 +481,10 @@ fn guarded() -> Value {
     let from = json!([{"group": "approvers"}]);
     let policy = json!({"count": 2, "from": from, "notRequester": true, "expires": "1h"});
     environments.push(environment("live", json!({"approvalPolicy": policy})));
+    environments.push(environment(
+        "signed",
+        json!({"requireVerifiedSource": true}),
+    ));
     json!({"spec": {"environments": environments}})
 }
 
@@ -536,6 +540,9 @@ async fn weakening_needs_the_right_to_approve() {
         ("5/promotion/when", json!("AnyTargetReady")),
         ("1/promotion/soak", json!("59m")),
         ("1/promotion/soak", Value::Null),
+        ("8/promotion/requireVerifiedSource", json!(false)),
+        ("8/promotion/requireVerifiedSource", Value::Null),
+        ("8/targets", json!([{"namespace": "elsewhere"}])),
         ("0/promotion/when", json!("AnyTargetReady")),
     ] {
         let users = [

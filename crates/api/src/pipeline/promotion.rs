@@ -41,6 +41,10 @@ pub struct PromotionSettings {
     )]
     #[schemars(length(max = 16), inner(length(min = 1, max = 63)))]
     pub checks: Vec<String>,
+    /// Promote only revisions whose signature Flux verified in the environment before: its OCIRepository or
+    /// GitRepository has `verify`, and its condition `SourceVerified` is true for the revision.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub require_verified_source: bool,
     /// What one promotion covers. Default: the environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
@@ -102,6 +106,9 @@ pub struct Strategy {
     /// Point a tag of an OCI repository at what the environment before it runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oci: Option<Oci>,
+    /// Publish the revision as an input that clusters ask for with Flux Operator.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resource_set_inputs: Option<ResourceSetInputs>,
     /// Secret with the key `hmac-key` that signs incoming reports.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
@@ -248,6 +255,16 @@ pub struct Oci {
     /// Reach the registry without TLS.
     #[serde(default, skip_serializing_if = "is_default")]
     pub insecure: bool,
+}
+
+/// Publish the revision as an input of Flux Operator's ResourceSets. Clusters ask for it at `/inputs` on the
+/// hooks' address, with a ResourceSetInputProvider of the type ExternalService.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct ResourceSetInputs {
+    /// Secret with the key `inputs-token`: the bearer token that clusters send.
+    pub secret_ref: LocalReference,
 }
 
 /// A cloud whose workload identity is used.

@@ -3,6 +3,7 @@
 //! The controller writes all of it except `reports` and `requests`, which only the server writes. No field
 //! is a heartbeat.
 
+mod desired;
 mod ran;
 mod target;
 
@@ -20,6 +21,7 @@ use crate::{
     promotion::Phase,
     revision, schema,
 };
+pub use desired::DesiredRevision;
 pub use ran::RanRevision;
 pub use target::{
     AppStatus, CanaryState, ClusterAppReference, Evidence, Origin, TargetProblem, TargetStatus,
@@ -168,6 +170,10 @@ pub struct EnvironmentStatus {
     )]
     #[schemars(length(max = 64))]
     pub checks: Vec<CheckStatus>,
+    /// What clusters that ask should run (`strategy.resourceSetInputs`). Where a target has a value of its
+    /// own, the later one counts.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired: Option<DesiredRevision>,
     /// The last request that was handled, and its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_request: Option<HandledRequest>,
@@ -296,6 +302,9 @@ pub struct Proposal {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub version: Option<String>,
+    /// Whether Flux verified the signature of that revision.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub signed: bool,
     /// Why the source could not be read.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]

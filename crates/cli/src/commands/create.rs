@@ -38,23 +38,30 @@ Example:
 struct PipelineArguments {
     /// Name of the pipeline
     name: String,
-    /// App that runs in every target: HelmRelease/NAME, Kustomization/NAME, Deployment/NAME
+    /// App that runs in every target: HelmRelease/NAME, Kustomization/NAME, ResourceSet/NAME, Deployment/NAME
     #[arg(long, value_name = "KIND/NAME")]
     app: String,
     /// Environment and its targets, in the order of promotion; repeat it. A target is a namespace, or
     /// NAMESPACE@CLUSTER with the name of a GitopsCluster
     #[arg(long, short, value_name = "NAME=TARGET,…", required = true)]
     environment: Vec<String>,
-    /// Git repository that promotions change by pull request [default: the strategy is a notification]
+    /// Git repository that promotions change by pull request, or an OCI repository (oci://…) in which they
+    /// set a tag [default: the strategy is a notification]
     #[arg(long, value_name = "URL", requires = "secret")]
     url: Option<String>,
+    /// Tag that the targets of an environment follow, if the URL is an OCI repository
+    #[arg(long, value_name = "TAG", default_value = "${environment}")]
+    tag: String,
+    /// Clusters ask for their revision with Flux Operator; the Secret has the key `inputs-token`
+    #[arg(long, requires = "secret", conflicts_with = "url")]
+    inputs: bool,
     /// Base branch of the pull requests
     #[arg(long, value_name = "BRANCH", default_value = "main")]
     branch: String,
     /// Forge of the repository: github, gitlab, gitea, bitbucket-server, bitbucket-cloud, azure-devops
     #[arg(long, value_name = "FORGE", default_value = "github")]
     forge: String,
-    /// Secret with the credentials of the repository, in the namespace of the pipeline
+    /// Secret with the credentials of the repository, or with the token of --inputs, in the namespace of the pipeline
     #[arg(long, value_name = "NAME")]
     secret: Option<String>,
     /// Environments that need an approval, separated by commas
@@ -141,14 +148,21 @@ impl PipelineArguments {
     }
 
     fn strategy(&self) -> Value {
+        let secret = json!({"name": self.secret});
+        if self.inputs {
+            return json!({"resourceSetInputs": {"secretRef": secret}});
+        }
         let Some(url) = &self.url else {
             return json!({"notification": {}});
         };
+        if url.starts_with("oci://") {
+            return json!({"oci": {"url": url, "tag": self.tag, "secretRef": secret}});
+        }
         json!({"pull-request": {
             "type": self.forge,
             "url": url,
             "baseBranch": self.branch,
-            "secretRef": {"name": self.secret},
+            "secretRef": secret,
         }})
     }
 }
@@ -168,6 +182,7 @@ fn app_reference(typed: &str) -> anyhow::Result<Value> {
     let known = [
         ("HelmRelease", "helm.toolkit.fluxcd.io/v2"),
         ("Kustomization", "kustomize.toolkit.fluxcd.io/v1"),
+        ("ResourceSet", "fluxcd.controlplane.io/v1"),
         ("Deployment", "apps/v1"),
         ("StatefulSet", "apps/v1"),
         ("DaemonSet", "apps/v1"),

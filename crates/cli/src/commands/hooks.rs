@@ -2,10 +2,7 @@
 //!
 //! It prints no keys: the printed Secrets contain a placeholder that names the source of the value.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    io::Write,
-};
+use std::{collections::BTreeMap, io::Write};
 
 use anyhow::bail;
 use api::{Pipeline, names::slug};
@@ -13,14 +10,11 @@ use serde_json::{Value, json};
 
 use super::{
     cluster::{ClusterFlags, key, require_environment},
-    installed::{self, InstalledService},
+    hook_address::{AddressFlag, escaped},
     plan,
     terminal::clean,
     yaml,
 };
-
-/// The webhook URL of the Service in the plain manifests.
-const PLAIN_ADDRESS: &str = "http://pipeline-promotion.pipeline-system";
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -28,10 +22,8 @@ pub(crate) struct Arguments {
     pipeline: String,
     /// Only this environment
     environment: Option<String>,
-    /// URL at which leaf clusters reach Sluice's promotion webhook [default: the Service with a port
-    /// named `promotion` on the pipeline's cluster; for a file, that of the plain manifests]
-    #[arg(long, value_name = "URL")]
-    address: Option<String>,
+    #[command(flatten)]
+    address: AddressFlag,
     #[command(flatten)]
     connection: ClusterFlags,
 }
@@ -55,7 +47,9 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         bail!("a pipeline without appRef accepts no reports: a report is about one app");
     }
     let clusters = clusters(&pipeline, only);
-    let address = address(arguments).await?;
+    let address = &arguments.address;
+    let address = address.resolve(&arguments.pipeline, &arguments.connection);
+    let address = address.await?;
     for (cluster, targets) in &clusters {
         match cluster {
             Some(cluster) => writeln!(out, "# For the cluster {}.", clean(cluster))?,
@@ -80,80 +74,8 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     Ok(())
 }
 
-/// The URL of the promotion webhook.
-struct HookAddress {
-    url: String,
-    /// How it was determined, if it was not given.
-    origin: Option<&'static str>,
-}
-
-impl HookAddress {
-    /// A comment for the objects of a cluster.
-    fn note(&self, is_leaf: bool) -> Option<String> {
-        let origin = self.origin?;
-        let advice = match is_leaf {
-            true => {
-                ", which only the pipeline's cluster can resolve: give the address of its Ingress"
-            }
-            false => "; give another",
-        };
-        Some(format!("The address is {origin}{advice} with --address."))
-    }
-}
-
-/// The given address, otherwise that of the installed Service.
-async fn address(arguments: &Arguments) -> anyhow::Result<HookAddress> {
-    if let Some(url) = arguments.address.clone() {
-        return Ok(HookAddress { url, origin: None });
-    }
-    let plain = HookAddress {
-        url: PLAIN_ADDRESS.to_owned(),
-        origin: Some("that of the plain manifests' Service (the chart names it after the release)"),
-    };
-    if plan::is_file(&arguments.pipeline) {
-        return Ok(plain);
-    }
-    let cluster = arguments.connection.connect().await?;
-    let listed = installed::services(&cluster.client, "promotion").await;
-    let Ok(services) = listed else {
-        let note = "that of the plain manifests' Service (Services cannot be listed)";
-        let origin = Some(note);
-        return Ok(HookAddress { origin, ..plain });
-    };
-    let urls: BTreeSet<String> = services.iter().map(promotion_url).collect();
-    let mut found = urls.iter();
-    match (found.next(), found.next()) {
-        (Some(url), None) => Ok(HookAddress {
-            url: url.clone(),
-            origin: Some("that of the Service on the pipeline's cluster"),
-        }),
-        (None, _) => Ok(plain),
-        _ => {
-            let urls: Vec<&str> = urls.iter().map(String::as_str).collect();
-            bail!(
-                "several Services serve the promotion webhook ({}); choose one with --address",
-                urls.join(", ")
-            )
-        }
-    }
-}
-
-/// The URL of the promotion webhook of a Service.
-fn promotion_url(service: &InstalledService) -> String {
-    let InstalledService {
-        namespace,
-        name,
-        port,
-        ..
-    } = service;
-    match port {
-        80 => format!("http://{name}.{namespace}"),
-        port => format!("http://{name}.{namespace}:{port}"),
-    }
-}
-
 /// The environment and namespace of each target, by cluster.
-fn clusters(
+pub(super) fn clusters(
     pipeline: &Pipeline,
     only: Option<&str>,
 ) -> BTreeMap<Option<String>, Vec<(String, String)>> {
@@ -241,14 +163,4 @@ impl ClusterHook<'_> {
             "stringData": {"token": from},
         }))
     }
-}
-
-/// The name percent-encoded for a path.
-fn escaped(name: &str) -> String {
-    let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"-._~".contains(&byte);
-    let escape = |byte: u8| match is_plain(byte) {
-        true => char::from(byte).to_string(),
-        false => format!("%{byte:02X}"),
-    };
-    name.bytes().map(escape).collect()
 }

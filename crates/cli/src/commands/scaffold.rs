@@ -1,9 +1,11 @@
 //! `sluice scaffold`: creates the missing app manifests of an environment from those of the previous one.
 //!
-//! Copies the files and changes only the namespace and the marker. Never overwrites a file.
+//! Copies the files and changes only the namespace and what says which revision to run: the marker, the tag
+//! that is followed, or where the cluster asks. Never overwrites a file.
 
 mod copy;
 mod propose;
+mod revision_text;
 
 use std::{fs, io::Write, path::PathBuf};
 

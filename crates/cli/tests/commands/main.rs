@@ -11,6 +11,7 @@ mod completion;
 mod freezes;
 mod habits;
 mod hooks;
+mod inputs;
 mod install;
 mod lint;
 mod objects;

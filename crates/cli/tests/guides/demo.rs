@@ -10,13 +10,13 @@ use testbed::{
 
 use crate::binary;
 
-fn free_port() -> u16 {
+pub(crate) fn free_port() -> u16 {
     let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
     listener.local_addr().unwrap().port()
 }
 
 /// A shell whose demo is a new one of its own.
-fn shell() -> Shell {
+pub(crate) fn shell() -> Shell {
     let mut shell = Shell::new().unwrap();
     for name in ["sluice", "kubectl-sluice"] {
         shell.program(name, binary()).unwrap();
@@ -35,7 +35,7 @@ fn shell() -> Shell {
 }
 
 /// Waits for a command to succeed, as a person would who looks again.
-async fn until(shell: &mut Shell, command: &str) {
+pub(crate) async fn until(shell: &mut Shell, command: &str) {
     let wait =
         format!("for _ in $(seq 600); do if {command}; then exit 0; fi; sleep 0.2; done; exit 1");
     if let Err(error) = shell.sh(&format!("( {wait} )")).await {
@@ -43,7 +43,7 @@ async fn until(shell: &mut Shell, command: &str) {
     }
 }
 
-async fn until_approval_is_asked_for(shell: &mut Shell) {
+pub(crate) async fn until_approval_is_asked_for(shell: &mut Shell) {
     until(
         shell,
         "sluice explain podinfo prod | grep -q 'promotion of .*: AwaitingApproval'",

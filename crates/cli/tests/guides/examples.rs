@@ -28,10 +28,22 @@ async fn pipelines_are_sound_and_find_what_they_change() {
 }
 
 #[tokio::test]
-async fn the_pipeline_that_promotes_by_tag_is_sound() {
+async fn pipelines_without_git_are_sound() {
     let mut shell = Shell::new().unwrap();
     shell.program("sluice", binary()).unwrap();
-    let lint = "sluice lint examples/pipelines/oci/*.yaml";
-    let said = shell.sh(lint).await.unwrap();
-    assert!(said.contains("no errors, 0 warnings"), "{said}");
+    for example in ["oci", "resourcesets"] {
+        let lint = format!("sluice lint examples/pipelines/{example}/*.yaml");
+        let said = shell.sh(&lint).await.unwrap();
+        assert!(said.contains("no errors, 0 warnings"), "{said}");
+    }
+    let inputs = "sluice inputs examples/pipelines/resourcesets/pipeline.yaml prod \
+         --address https://hooks.example.com";
+    let printed = shell.sh(inputs).await.unwrap();
+    for line in [
+        "url: https://hooks.example.com/inputs/shop/shop/prod?cluster=prod",
+        "readyExpr: size(status.exportedInputs) > 0",
+        "fluxcd.controlplane.io/prune: disabled",
+    ] {
+        assert!(printed.contains(line), "{line}: {printed}");
+    }
 }

@@ -13,6 +13,7 @@ mod concepts;
 mod demo;
 mod examples;
 mod github;
+mod gitless;
 mod install;
 mod kubelet;
 mod monitoring;
@@ -44,8 +45,10 @@ const FOLLOWED: &[&str] = &[
     "operating.md",
     "promotions.md",
     "quickstart.md",
+    "resourcesets.md",
     "security.md",
     "sign-in.md",
+    "signatures.md",
     // trigger/tests/trigger/examples.rs
     "tekton.md",
     "troubleshooting.md",

@@ -6,10 +6,12 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use api::{
+    app::{AppType, applied_apps},
     flagger::Canary,
     flux::{
-        KUSTOMIZATION_NAME_LABEL, KUSTOMIZATION_NAMESPACE_LABEL, KUSTOMIZE_GROUP, ObjectReference,
-        RELEASE_NAME_LABEL, RELEASE_NAMESPACE_LABEL, SOURCE_GROUP,
+        ArtifactSignature, KUSTOMIZATION_NAME_LABEL, KUSTOMIZATION_NAMESPACE_LABEL,
+        KUSTOMIZE_GROUP, ObjectReference, RELEASE_NAME_LABEL, RELEASE_NAMESPACE_LABEL,
+        SOURCE_GROUP,
     },
 };
 use futures::{Stream, StreamExt, TryStreamExt};
@@ -270,8 +272,8 @@ impl AppWatch {
     }
 
     fn record_of_app(&self, app: &DynamicObject) -> AppRecord {
-        let kind = api::app::AppType::of(&format!("{}/", self.kind.group), &self.kind.kind);
-        let is_workload = matches!(kind, api::app::AppType::Workload(_));
+        let kind = AppType::of(&format!("{}/", self.kind.group), &self.kind.kind);
+        let is_workload = matches!(kind, AppType::Workload(_));
         let labels = app.metadata.labels.as_ref();
         let label = |key| labels.and_then(|labels| labels.get(key)).cloned();
         let release = label(RELEASE_NAMESPACE_LABEL).zip(label(RELEASE_NAME_LABEL));
@@ -286,6 +288,14 @@ impl AppWatch {
                 .or_else(|| label(api::names::PIPELINE_LABEL_WEGO)),
             images: is_workload.then(|| images::of_workload(app)),
             release: release.filter(|_| is_workload).map(Box::new),
+            signature: match self.kind.group == SOURCE_GROUP {
+                true => ArtifactSignature::of(app).map(Box::new),
+                false => None,
+            },
+            applied: match kind {
+                AppType::ResourceSet => applied_apps(app).into(),
+                _ => Box::default(),
+            },
             generation: app.metadata.generation.filter(|_| !self.kind.is_app()),
             source: api::app::source_of(kind, app),
             applier: label(KUSTOMIZATION_NAMESPACE_LABEL).zip(label(KUSTOMIZATION_NAME_LABEL)),

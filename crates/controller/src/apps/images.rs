@@ -8,7 +8,11 @@ use std::{
     time::Duration,
 };
 
-use api::image::{Image, common_revision};
+use api::{
+    app::RESOURCE_SET_GROUP,
+    flux::{HELM_GROUP, KUSTOMIZE_GROUP},
+    image::{Image, common_revision},
+};
 use futures::{FutureExt, StreamExt, TryStreamExt, stream};
 use k8s_openapi::api::{
     apps::v1::{DaemonSet, Deployment, StatefulSet},
@@ -79,14 +83,12 @@ type AppLabels = (String, String);
 
 /// The labels that Flux sets on everything that an app of this kind deploys.
 fn labels(kind: &AppKind) -> Option<AppLabels> {
-    let is_flux =
-        [api::flux::HELM_GROUP, api::flux::KUSTOMIZE_GROUP].contains(&kind.group.as_str());
-    is_flux.then(|| {
-        (
-            format!("{}/name", kind.group),
-            format!("{}/namespace", kind.group),
-        )
-    })
+    let prefix = match kind.group.as_str() {
+        HELM_GROUP | KUSTOMIZE_GROUP => kind.group.clone(),
+        RESOURCE_SET_GROUP => format!("resourceset.{RESOURCE_SET_GROUP}"),
+        _ => return None,
+    };
+    Some((format!("{prefix}/name"), format!("{prefix}/namespace")))
 }
 
 /// The images of an app that is a workload itself.

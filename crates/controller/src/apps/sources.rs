@@ -6,7 +6,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use api::{
-    flux::{KUSTOMIZE_GROUP, Kustomization, ObjectReference, SOURCE_GROUP},
+    flux::{ArtifactSignature, KUSTOMIZE_GROUP, Kustomization, ObjectReference, SOURCE_GROUP},
     pipeline::Origin,
     revision::identity,
 };
@@ -50,6 +50,8 @@ struct SourceSummary {
     applies: Option<(String, ObjectReference)>,
     /// The revision of the artifact that Flux fetched, and the version in its annotations.
     artifact: Option<(String, String)>,
+    /// Whether Flux verified the signature of that artifact.
+    signature: Option<ArtifactSignature>,
 }
 
 impl SourceSummary {
@@ -61,6 +63,7 @@ impl SourceSummary {
             branch: branch(&spec["ref"]),
             applies: (kind == "Kustomization").then(|| applies(&object.data)),
             artifact: artifact(&object.data["status"]["artifact"]),
+            signature: ArtifactSignature::of(object),
         }
     }
 }
@@ -129,6 +132,15 @@ impl SourceCache {
     ) -> Option<String> {
         let (digest, version) = self.source(app_namespace, source).await?.artifact?;
         (digest == revision).then_some(version)
+    }
+
+    /// What a source says about the signature of its artifact.
+    pub(crate) async fn signature(
+        &self,
+        app_namespace: AppNamespace<'_>,
+        source: &ObjectReference,
+    ) -> Option<ArtifactSignature> {
+        self.source(app_namespace, source).await?.signature
     }
 
     /// The folder that Flux applied an app from: that of the Kustomization in its labels, else, for a

@@ -218,6 +218,8 @@ fn strategy(promotion: &Promotion) -> &'static str {
         "webhook"
     } else if strategy.oci.is_some() {
         "oci"
+    } else if strategy.resource_set_inputs.is_some() {
+        "resourceSetInputs"
     } else {
         "none"
     }

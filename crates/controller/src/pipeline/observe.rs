@@ -2,10 +2,11 @@
 
 mod complete;
 mod location;
+mod resource_set;
 
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
-use api::{Pipeline, pipeline::PipelineStatus};
+use api::{Pipeline, app::RESOURCE_SET_KIND, pipeline::PipelineStatus};
 use futures::{StreamExt, stream};
 use planner::{HoldReason, ObservedApp, ObservedEnvironment, ObservedPipeline, TargetState};
 
@@ -54,6 +55,14 @@ pub(super) fn required_apps(
                 namespace: location.namespace.clone(),
                 name: name.clone(),
             });
+            if let Some(name) = name
+                .as_deref()
+                .filter(|_| resource_set::is_resource_set(kind))
+            {
+                required.extend(resource_set::required_apps(
+                    reconciler, &location, kind, name,
+                ));
+            }
         }
     }
     required
@@ -65,26 +74,34 @@ pub(super) fn is_held_for_source(status: &PipelineStatus) -> bool {
     holds.any(|hold| hold.reason == HoldReason::SharedSource.word())
 }
 
-/// The sources that the pipeline's apps follow, while that is what holds it: nothing but an edit of
-/// one of them may lift the hold, and it need not change any app.
-pub(super) fn held_sources(
+/// Whether an environment demands that Flux verified signatures.
+fn requires_verified_source(pipeline: &Pipeline) -> bool {
+    let environments = pipeline.spec.environments.iter();
+    let mut settings = environments.filter_map(|it| pipeline.spec.promotion_into(&it.name));
+    settings.any(|settings| settings.require_verified_source)
+}
+
+/// The sources that the pipeline's apps follow, while they are what holds it or their signatures count:
+/// nothing but a change of one of them may lift the hold, and it need not change any app.
+pub(super) fn relevant_sources(
     reconciler: &PipelineReconciler,
     pipeline: &Pipeline,
 ) -> BTreeSet<RequiredApp> {
     let (kinds, Some(name)) = apps_of(pipeline) else {
         return BTreeSet::new();
     };
-    if !pipeline.status.as_ref().is_some_and(is_held_for_source) {
+    let is_held = pipeline.status.as_ref().is_some_and(is_held_for_source);
+    if !is_held && !requires_verified_source(pipeline) {
         return BTreeSet::new();
     }
     let environments = pipeline.spec.environments.iter();
     let target_locations = environments.flat_map(|it| target_locations(reconciler, pipeline, it));
     let required = |location: TargetLocation| {
-        let here = (location.namespace.as_str(), name.as_str());
-        let app = reconciler
-            .apps
-            .record(&location.cluster, kinds.first()?, here)?;
-        let (kind, namespace, name) = sources::named(app.source.as_ref()?, &location.namespace)?;
+        let kind = kinds.first()?.clone();
+        let app = resource_set::versioned_object(reconciler, &location, kind, &name)?;
+        let here = (app.namespace.as_str(), app.name.as_str());
+        let record = reconciler.apps.record(&location.cluster, &app.kind, here)?;
+        let (kind, namespace, name) = sources::named(record.source.as_ref()?, &app.namespace)?;
         Some(RequiredApp {
             cluster: location.cluster,
             kind,
@@ -186,7 +203,16 @@ fn state(
     match (obstacle, unknown.len() == kinds.len()) {
         (Some((_, state)), _) => target_state(state),
         (None, true) => TargetState::KindMissing,
-        (None, false) => unless_canaries_are_unknown(reconciler, location, apps),
+        (None, false) => {
+            for set in apps.iter_mut().filter(|app| app.kind == RESOURCE_SET_KIND) {
+                let is_tracked = pipeline.spec.track.is_some();
+                let added = resource_set::with_applied(reconciler, location, set, is_tracked);
+                if let Err(unknown) = added {
+                    return unknown;
+                }
+            }
+            unless_canaries_are_unknown(reconciler, location, apps)
+        }
     }
 }
 

@@ -71,7 +71,9 @@ pub(super) fn observe(reconciler: &PipelineReconciler, pipeline: &Pipeline) -> O
         _ if reading.lagging => ObservedSource::NotQueried,
         Some(revision) => {
             let version = reading.version.as_deref().unwrap_or(revision.as_str());
-            proposes(&pipeline.spec, revision.as_str(), version)
+            let signature = record.signature.as_deref();
+            let signed = signature.and_then(|it| it.about(reading)) == Some(true);
+            proposes(&pipeline.spec, (revision.as_str(), version), signed)
         }
         None => nothing(format!("{kind} {name} has nothing yet")),
     }
@@ -79,7 +81,11 @@ pub(super) fn observe(reconciler: &PipelineReconciler, pipeline: &Pipeline) -> O
 
 /// The revision as the app will show it, and what to write to git for it, given both as the source
 /// says them.
-fn proposes(spec: &PipelineSpec, revision: &str, version: &str) -> ObservedSource {
+fn proposes(
+    spec: &PipelineSpec,
+    (revision, version): (&str, &str),
+    signed: bool,
+) -> ObservedSource {
     let kind = spec.source.as_ref().map(|source| source.kind);
     let app = spec.app_ref.clone().unwrap_or_default();
     let is_chart = AppType::of(&app.api_version, &app.kind) == AppType::HelmRelease;
@@ -97,7 +103,11 @@ fn proposes(spec: &PipelineSpec, revision: &str, version: &str) -> ObservedSourc
         _ => (revision, version.to_owned()),
     };
     match Revision::new(revision) {
-        Some(revision) => ObservedSource::Proposes { version, revision },
+        Some(revision) => ObservedSource::Proposes {
+            version,
+            revision,
+            signed,
+        },
         None => ObservedSource::Nothing {
             because: "its revision is too long or not printable".to_owned(),
         },
@@ -146,9 +156,10 @@ mod tests {
             let expected = ObservedSource::Proposes {
                 revision: Revision::new(revision).expect("a revision"),
                 version: version.to_owned(),
+                signed: true,
             };
             let (has, tag) = (identity(text), api::revision::tag(text));
-            assert_eq!(proposes(&spec, has, tag), expected, "{source}");
+            assert_eq!(proposes(&spec, (has, tag), true), expected, "{source}");
         }
     }
 }

@@ -131,7 +131,7 @@ fn field(
         AppType::HelmRelease => Some(VersionField::Chart),
         AppType::Kustomization => Some(VersionField::Source),
         AppType::Workload(_) => running_image(target),
-        AppType::Other => None,
+        AppType::ResourceSet | AppType::Other => None,
     }
 }
 

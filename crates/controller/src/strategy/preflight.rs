@@ -3,7 +3,10 @@
 
 use std::time::Duration;
 
-use api::pipeline::{PullRequest, Strategy};
+use api::{
+    names::INPUTS_TOKEN,
+    pipeline::{PullRequest, Strategy},
+};
 use git::names::BranchName;
 use planner::Failure;
 use runtime::ObjectKey;
@@ -49,6 +52,7 @@ impl Strategies {
                     .await
             }
             StrategyKind::Oci(to) => self.oci_tags.check(to, secret).await,
+            StrategyKind::Inputs(to) => check_inputs_token(&to.secret_ref.name, secret),
             _ => Ok(()),
         }
     }
@@ -80,6 +84,16 @@ impl Strategies {
         let forge = self.pull_requests.forge(to, &repository)?;
         forge.call(forge.forge.list_open(None)).await.map(drop)
     }
+}
+
+/// Whether clusters that ask can be authenticated.
+fn check_inputs_token(name: &str, secret: &SecretContents) -> Result<(), Failure> {
+    let token = secret.entries.get(INPUTS_TOKEN);
+    if token.is_some_and(|token| !token.trim_ascii().is_empty()) {
+        return Ok(());
+    }
+    let text = format!("the Secret {name} has no {INPUTS_TOKEN}; add the token that clusters send");
+    Err(needs_edit("InputsTokenMissing", text))
 }
 
 impl super::GitRepositories {

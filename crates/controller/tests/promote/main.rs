@@ -14,6 +14,7 @@ mod artifacts;
 mod faults;
 mod fleet;
 mod freezes;
+mod inputs;
 mod people;
 mod pull_request_settings;
 mod real_registry;

@@ -51,6 +51,8 @@ pub enum Outcome {
         /// The repository and the tag, as `oci://host/name:tag`.
         reference: String,
     },
+    /// Clusters that ask get the revision from now on.
+    Published,
     /// The base branch already has the change.
     AlreadyThere,
     /// It would change something else than what was approved. Nothing was pushed.
@@ -221,6 +223,10 @@ fn succeeded(mut status: PromotionStatus, outcome: Outcome, now: Timestamp) -> P
         Outcome::Tagged { reference } => (
             Phase::Deploying,
             format!("{reference} points to the revision"),
+        ),
+        Outcome::Published => with(
+            Phase::Deploying,
+            "the revision was published; clusters get it when they next ask",
         ),
         Outcome::Merged => with(Phase::Deploying, "the pull request was merged"),
         Outcome::Delivered { url } => {

@@ -89,7 +89,11 @@ fn complete(entry: &mut RanRevision, targets: &[TargetStatus]) {
         true => Some(entry.revision.clone()),
         false => there.clone().find_map(|target| target.digest.clone()),
     };
-    entry.digest = digest.or_else(|| entry.digest.take());
+    let digest = digest.or_else(|| entry.digest.clone());
+    // Another artifact under the same version was not verified.
+    entry.signed &= entry.digest.is_none() || entry.digest == digest;
+    entry.digest = digest;
+    entry.signed = is_signed(entry.signed, there.clone());
     let ready = there.filter(|target| target.ready);
     let since: Vec<&Time> = ready.filter_map(|it| it.ready_since.as_ref()).collect();
     let first = since.iter().min_by_key(|time| time.0);
@@ -100,6 +104,17 @@ fn complete(entry: &mut RanRevision, targets: &[TargetStatus]) {
         .take()
         .or(first.map(|it| (*it).clone()));
     entry.all_ready_at = entry.all_ready_at.take().or(last.map(|it| (*it).clone()));
+}
+
+/// Whether Flux verified the signature: all targets at the revision say so, or did so before and do not
+/// deny it now.
+fn is_signed<'a>(was_signed: bool, there: impl Iterator<Item = &'a TargetStatus>) -> bool {
+    let said: Vec<Option<bool>> = there.map(|target| target.signed).collect();
+    if said.contains(&Some(false)) {
+        return false;
+    }
+    let is_said_by_all = !said.is_empty() && said.iter().all(Option::is_some);
+    was_signed || is_said_by_all
 }
 
 fn running(targets: &[TargetStatus]) -> BTreeSet<&str> {

@@ -127,7 +127,11 @@ impl FoldContext<'_> {
         let spec = &self.pipeline.spec;
         let app = spec.app_ref.clone().unwrap_or_default();
         let kind = AppType::of(&app.api_version, &app.kind);
-        spec.track.is_some() && matches!(kind, AppType::HelmRelease | AppType::Kustomization)
+        spec.track.is_some()
+            && matches!(
+                kind,
+                AppType::HelmRelease | AppType::Kustomization | AppType::ResourceSet
+            )
     }
 
     fn trusts(&self, report: &Report) -> bool {

@@ -46,6 +46,7 @@ impl FoldContext<'_> {
                 .or(after.error),
             problem,
             unreadable_since,
+            desired: known.and_then(|known| known.desired.clone()),
             ..after
         }
     }
@@ -112,6 +113,7 @@ impl FoldContext<'_> {
             digest: artifact_digest(&reading),
             version: version(&reading, known),
             failed: failed.map(ToString::to_string),
+            signed: together_signed(&apps),
             follows: apps.first().and_then(|app| app.seen.follows.clone()),
             error: reading.error.map(|error| cut(&error, LONGEST_TEXT)),
             apps: apps
@@ -193,7 +195,8 @@ fn is_observed_absence(state: &TargetState) -> bool {
     state.problem().is_some_and(is_absence)
 }
 
-fn is_absence(problem: TargetProblem) -> bool {
+/// Whether the problem is that there is no app, and not that the target cannot be read.
+pub(crate) fn is_absence(problem: TargetProblem) -> bool {
     let absent = [
         TargetProblem::AppMissing,
         TargetProblem::NamespaceMissing,
@@ -259,6 +262,13 @@ fn together(apps: &[AnalysedApp<'_>]) -> AppReading {
         }
     }
     whole
+}
+
+/// Whether all apps of a target are signed; not, if one of them is not.
+fn together_signed(apps: &[AnalysedApp<'_>]) -> Option<bool> {
+    let mut signed = apps.iter().map(|app| app.seen.signed);
+    let first = signed.next()??;
+    signed.try_fold(first, |all, it| Some(all && it?))
 }
 
 fn find<'a>(app: &ObservedApp, known: &'a [AppStatus]) -> Option<&'a AppStatus> {

@@ -1,9 +1,8 @@
 //! Gate `targets`: the targets of the site have been observed, can be read, and have the app.
 
-use api::pipeline::TargetProblem;
-
 use super::{Ask, EnvironmentQuestion, Gate, GateStage, GateVerdict, SiteQuestion};
 use crate::{
+    fold::is_absence,
     hold::{Hold, HoldReason, and_more},
     plan::unmatched_selector,
     site::target_name,
@@ -44,15 +43,16 @@ fn site(question: &SiteQuestion<'_>) -> GateVerdict {
     if question.site.targets.is_empty() {
         return GateVerdict::Wait(not_observed(name));
     }
-    let unreadable = question.site.unreadable();
+    let mut unreadable = question.site.unreadable();
+    if installs_app(question) {
+        unreadable.retain(|target| !target.problem.is_some_and(is_absence));
+    }
     let first = unreadable.first();
     let Some((target, problem)) = first.and_then(|it| Some((it, it.problem?))) else {
         return GateVerdict::Pass;
     };
     let (reason, resolved_by) = match problem {
-        TargetProblem::AppMissing
-        | TargetProblem::NamespaceMissing
-        | TargetProblem::KindMissing => (HoldReason::AppMissing, "creating the app"),
+        problem if is_absence(problem) => (HoldReason::AppMissing, "creating the app"),
         _ => (
             HoldReason::TargetUnreachable,
             "making the target readable again",
@@ -62,4 +62,13 @@ fn site(question: &SiteQuestion<'_>) -> GateVerdict {
     let more = and_more(unreadable.len());
     let sentence = format!("{name} target {}{more}: {error}", target_name(target));
     GateVerdict::Wait(Hold::new(reason, sentence, resolved_by))
+}
+
+/// Whether the strategy also installs the app: a new cluster that asks for its revision has none yet.
+fn installs_app(question: &SiteQuestion<'_>) -> bool {
+    let settings = question
+        .pipeline
+        .spec
+        .promotion_into(&question.environment.name);
+    settings.is_some_and(|settings| settings.strategy.resource_set_inputs.is_some())
 }

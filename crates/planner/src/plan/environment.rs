@@ -3,15 +3,14 @@
 use api::{
     Promotion,
     pipeline::{
-        Environment, EnvironmentStatus, PromotionSettings, PromotionSummary, RanRevision,
-        RequestKind, TargetStatus,
+        Environment, PromotionSettings, PromotionSummary, RanRevision, RequestKind, TargetStatus,
     },
     promotion::Phase,
 };
 
 use super::{
     EnvironmentPlan, Step, cancel,
-    candidate::Candidate,
+    candidate::{Candidate, source_of},
     gates::Answers,
     input::PlanInput,
     request,
@@ -20,7 +19,7 @@ use super::{
 use crate::{
     attempt::promotion_problem,
     fold::push_front,
-    gate::{self, CandidateQuestion, targets},
+    gate::{self, CandidateQuestion, signature::is_signed, targets},
     hold::Hold,
     promotion_phase::{
         is_deploying, is_rejected, is_rollback, is_unmerged, name_of, phase_of, was_merged,
@@ -87,7 +86,7 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
         }
     }
     EnvironmentPlan {
-        ran: with_promotions(status, &here),
+        ran: with_promotions(input, name, &here),
         rejected,
         last_request: status.and_then(|status| status.last_request.clone()),
         overrides: status.map(|it| it.overrides.clone()).unwrap_or_default(),
@@ -96,14 +95,18 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
     }
 }
 
-/// What ran, with the promotion that brought each revision.
-fn with_promotions(status: Option<&EnvironmentStatus>, here: &[&Promotion]) -> Vec<RanRevision> {
+/// What ran, with the promotion that brought each revision. What Flux verified in the environment before is
+/// verified.
+fn with_promotions(input: &PlanInput<'_>, name: &str, here: &[&Promotion]) -> Vec<RanRevision> {
+    let status = input.status(name);
+    let source = source_of(input.spec, name).and_then(|it| input.status(&it.name));
     let mut ran = status.map(|status| status.ran.clone()).unwrap_or_default();
     for entry in ran.iter_mut().filter(|entry| entry.promotion.is_none()) {
         let mut newest_first = here.iter().rev();
         let brought = newest_first
             .find(|promotion| promotion.spec.revision == entry.revision && was_merged(promotion));
         if let Some(promotion) = brought {
+            entry.signed |= source.is_some_and(|it| is_signed(it, &entry.revision));
             entry.approved |= promotion.spec.given_approvals().next().is_some();
             entry.promotion = Some(name_of(promotion));
         }

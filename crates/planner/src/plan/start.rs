@@ -182,5 +182,6 @@ fn destination(strategy: &Strategy) -> impl PartialEq + '_ {
             .oci
             .as_ref()
             .map(|to| (to.url.as_str(), to.tag.as_str())),
+        strategy.resource_set_inputs.is_some(),
     )
 }

@@ -1,6 +1,6 @@
 //! Finds the environments that lose a safeguard by an edit of a pipeline.
 //!
-//! Safeguards are `manual`, `approvalPolicy`, `soak` and `when`. Without the right to approve, nobody can
+//! Safeguards are `manual`, `approvalPolicy`, `soak`, `when` and `requireVerifiedSource`. Without the right to approve, nobody can
 //! weaken one, change the targets or the strategy of an environment that has one, or delete its pipeline:
 //! otherwise a person who may edit could remove a safeguard, promote, and restore it.
 
@@ -67,9 +67,14 @@ impl<'a> PromotionRules<'a> {
         self.settings.and_then(|settings| settings.when)
     }
 
+    fn requires_verified_source(&self) -> bool {
+        self.settings.is_some_and(|it| it.require_verified_source)
+    }
+
     fn is_guarded(&self) -> bool {
         let is_strict = self.when() == Some(When::AllTargetsReady);
-        self.needs_approval() || !self.soak().is_zero() || is_strict
+        let is_verified = self.requires_verified_source();
+        self.needs_approval() || !self.soak().is_zero() || is_strict || is_verified
     }
 
     fn is_stricter_than(&self, new: &Self) -> bool {
@@ -77,6 +82,7 @@ impl<'a> PromotionRules<'a> {
         self.needs_approval() && !new.needs_approval()
             || is_stricter(self.approval_policy(), new.approval_policy())
             || self.soak() > new.soak()
+            || self.requires_verified_source() && !new.requires_verified_source()
             || self.when() != new.when() && all_to_less
             || self.is_guarded() && !self.leads_to_same(new)
     }

@@ -583,6 +583,7 @@ fn a_source_proposes() {
     let mut pipeline = pipeline();
     let mut look = seen("v1 ok", false);
     look.source = ObservedSource::Proposes {
+        signed: false,
         revision: Revision::new("2.0.0").unwrap(),
         version: "2.0.0".to_owned(),
     };

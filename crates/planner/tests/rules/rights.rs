@@ -315,7 +315,7 @@ fn guarded(prod: &str) -> Pipeline {
     for setting in prod.split(", ").filter(|it| !it.is_empty() && *it != "-") {
         let (name, value) = setting.split_once(' ').unwrap();
         match name {
-            "manual" => promotion["manual"] = json!(value == "true"),
+            "manual" | "requireVerifiedSource" => promotion[name] = json!(value == "true"),
             "policy" => promotion["approvalPolicy"] = json!(crate::drawing::policy(value)),
             "targets" => targets = json!([{"namespace": value}]),
             "strategy" => promotion["strategy"] = json!({value: {}}),
@@ -364,6 +364,9 @@ fn weakening_needs_the_right_to_approve() {
         ("policy 1", "policy 1, targets other", refused),
         ("policy 1", "policy 1, strategy webhook", refused),
         ("policy 1", "-", refused),
+        ("requireVerifiedSource true", "", refused),
+        ("requireVerifiedSource true", "-", refused),
+        ("", "requireVerifiedSource true", ""),
         ("soak 1h", "soak 59m", refused),
         ("soak 1h", "soak 60m", ""),
         ("soak 1h", "soak 2h", ""),

@@ -119,7 +119,7 @@ impl<R: HookRoute> FromRequest<Arc<AppState>> for HookRequest<R> {
 }
 
 /// How many targets may send reports for a pipeline.
-fn target_count(pipeline: &Pipeline) -> usize {
+pub(super) fn target_count(pipeline: &Pipeline) -> usize {
     let status = pipeline.status.iter();
     let environments = status.flat_map(|status| status.environments.values());
     let observed = environments.map(|it| it.targets.len()).sum::<usize>();
@@ -128,6 +128,16 @@ fn target_count(pipeline: &Pipeline) -> usize {
         .map(|it| it.targets.len())
         .sum::<usize>()
         .max(observed)
+}
+
+/// The segments of a path after the first. Each is decoded by itself, so that a name may contain a slash.
+pub(super) fn decoded_segments(path: &str) -> Option<Vec<String>> {
+    let segments = path.split('/').filter(|segment| !segment.is_empty());
+    let decoded = segments.skip(1).map(|segment| {
+        let text = percent_decode_str(segment).decode_utf8().ok()?;
+        Some(text.into_owned())
+    });
+    decoded.collect()
 }
 
 struct RequestCheck<'a> {
@@ -161,16 +171,8 @@ impl RequestCheck<'_> {
         })
     }
 
-    /// The segments of the path after the first. Each is decoded by itself, so that a name may contain
-    /// a slash.
     fn segments(&self) -> Option<Vec<String>> {
-        let path = self.parts.uri.path();
-        let segments = path.split('/').filter(|segment| !segment.is_empty());
-        let decoded = segments.skip(1).map(|segment| {
-            let text = percent_decode_str(segment).decode_utf8().ok()?;
-            Some(text.into_owned())
-        });
-        decoded.collect()
+        decoded_segments(self.parts.uri.path())
     }
 
     async fn pipeline(&self, key: &ObjectKey) -> Result<Arc<Pipeline>, Response> {

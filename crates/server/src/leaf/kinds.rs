@@ -2,7 +2,10 @@
 
 use std::{collections::HashMap, sync::Arc};
 
-use api::flux::{HELM_GROUP, KUSTOMIZE_GROUP, SOURCE_GROUP};
+use api::{
+    app::{RESOURCE_SET_GROUP, RESOURCE_SET_KIND},
+    flux::{HELM_GROUP, KUSTOMIZE_GROUP, SOURCE_GROUP},
+};
 use kube::{
     Client,
     core::{ApiResource, GroupVersionKind},
@@ -27,6 +30,7 @@ pub(super) fn is_read(group: &str, kind: &str) -> bool {
     match group {
         HELM_GROUP => kind == "HelmRelease",
         KUSTOMIZE_GROUP => kind == "Kustomization",
+        RESOURCE_SET_GROUP => kind == RESOURCE_SET_KIND,
         SOURCE_GROUP => true,
         _ => WORKLOADS.contains(&(group, kind)),
     }

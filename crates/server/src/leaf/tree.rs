@@ -10,6 +10,7 @@ mod pods;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use api::{
+    app::RESOURCE_SET_GROUP,
     flux::{HELM_GROUP, KUSTOMIZE_GROUP},
     pipeline::TargetStatus,
 };
@@ -210,13 +211,15 @@ impl TreeReader<'_> {
         };
         let node = describe::state_of(named, &object);
         match (node.group.as_str(), node.kind.as_str()) {
-            (HELM_GROUP | KUSTOMIZE_GROUP, _) => self.app(node, &object, ancestors).await,
+            (HELM_GROUP | KUSTOMIZE_GROUP | RESOURCE_SET_GROUP, _) => {
+                self.app(node, &object, ancestors).await
+            }
             (APPS | BATCH, kind) if kind != "CronJob" => self.pods(node, &object).await,
             _ => node,
         }
     }
 
-    /// A Kustomization or HelmRelease with its inventory.
+    /// A Kustomization, HelmRelease or ResourceSet with its inventory.
     async fn app(&self, node: Node, object: &DynamicObject, ancestors: &AncestorChain) -> Node {
         let own = [&node.kind, &node.namespace, &node.name].map(Clone::clone);
         if ancestors.contains(&own) {

@@ -13,6 +13,7 @@ mod decisions;
 mod evidence;
 mod freezes;
 mod guard;
+mod inputs;
 mod leaf;
 mod leaves;
 mod loops;

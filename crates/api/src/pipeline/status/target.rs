@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::super::spec::ClusterReference;
+use super::{super::spec::ClusterReference, desired::DesiredRevision};
 use crate::{Time, lenient::is_default, revision, schema};
 
 /// The state of one target.
@@ -64,6 +64,12 @@ pub struct TargetStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2304))]
     pub follows: Option<String>,
+    /// Whether Flux verified the signature of that revision; nothing where its source does not say.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub signed: Option<bool>,
+    /// What this target should run, where promotions cover one target each and it asks for its revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub desired: Option<DesiredRevision>,
     /// The apps found in the target.
     #[serde(default, skip_serializing_if = "is_default")]
     pub apps: Vec<AppStatus>,

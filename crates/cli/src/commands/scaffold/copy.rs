@@ -7,8 +7,12 @@ use api::{
     pipeline::{AppReference, Scope},
 };
 use git::paths::PathLimits;
+use serde_json::Value;
 
-use super::super::{checkout::ManifestCheckout, cluster::key, plan::comment, yaml};
+use super::{
+    super::{checkout::ManifestCheckout, cluster::key, plan::comment, yaml},
+    revision_text::RevisionText,
+};
 
 /// A file to write.
 pub(super) struct NewManifest {
@@ -23,9 +27,9 @@ pub(super) struct NewManifest {
 
 /// A target and the marker of its promotions.
 pub(super) struct ScaffoldTarget {
-    environment: String,
-    cluster: Option<String>,
-    namespace: String,
+    pub(super) environment: String,
+    pub(super) cluster: Option<String>,
+    pub(super) namespace: String,
     marker: String,
 }
 
@@ -77,7 +81,13 @@ pub(super) fn missing(
             }
             // The name of an environment may contain slashes and dots.
             PathLimits::new([destination.as_str()])?;
-            return Ok(Some(copy(path, &destination, text, template, target)));
+            let revision = RevisionText::of(pipeline, template, target);
+            let copied = Copy {
+                template,
+                target,
+                revision,
+            };
+            return Ok(Some(copied.manifest(path, &destination, text)));
         }
     }
     let is_there = manifests_of(app, &target.namespace, checkout).count() > 0;
@@ -114,13 +124,20 @@ fn manifests_of<'a>(
             let Ok(value) = &document.value else {
                 return false;
             };
-            let metadata = &value["metadata"];
-            let own = metadata["namespace"].as_str();
-            value["kind"] == app.kind.as_str()
-                && metadata["name"] == app.name.as_str()
-                && own.is_none_or(|own| own == namespace)
+            // A ResourceSet has the app among its resources.
+            let inner = value["spec"]["resources"].as_array();
+            let mut objects = inner.into_iter().flatten().chain([value]);
+            objects.any(|object| is_app(object, app, namespace))
         })
     })
+}
+
+fn is_app(object: &Value, app: &AppReference, namespace: &str) -> bool {
+    let metadata = &object["metadata"];
+    let own = metadata["namespace"].as_str();
+    object["kind"] == app.kind.as_str()
+        && metadata["name"] == app.name.as_str()
+        && own.is_none_or(|own| own == namespace)
 }
 
 /// The path with the names of one target replaced by those of the other; `None` if it contains none.
@@ -155,57 +172,60 @@ fn renamed(part: &str, from: &str, to: &str) -> Option<String> {
     ))
 }
 
-fn copy(
-    path: &str,
-    destination: &str,
-    text: &str,
-    template: &ScaffoldTarget,
-    target: &ScaffoldTarget,
-) -> NewManifest {
-    let mut content = String::with_capacity(text.len());
-    for line in text.split_inclusive('\n') {
-        content.push_str(&copy_line(line, template, target));
-    }
-    let mut remarks = Vec::new();
-    let has_marker = |content: &str| {
-        let markers = git::edit::markers(content.as_bytes());
-        markers.is_ok_and(|markers| markers.contains(&target.marker))
-    };
-    if !has_marker(&content)
-        && let Some(marked) = with_marker(&content, &target.marker).filter(|it| has_marker(it))
-    {
-        content = marked;
-    }
-    if !has_marker(&content) {
-        remarks.push(format!("add {} after the version", comment(&target.marker)));
-    }
-    NewManifest {
-        environment: target.environment.clone(),
-        path: destination.to_owned(),
-        content,
-        template: path.to_owned(),
-        remarks,
-    }
+/// The copy of a template for a target.
+struct Copy<'a> {
+    template: &'a ScaffoldTarget,
+    target: &'a ScaffoldTarget,
+    revision: RevisionText,
 }
 
-/// The line with namespace and marker replaced.
-fn copy_line(line: &str, template: &ScaffoldTarget, target: &ScaffoldTarget) -> String {
-    let field = line.trim_start().strip_prefix("namespace:");
-    let field = field.or_else(|| line.trim_start().strip_prefix("targetNamespace:"));
-    let value = field.map(|rest| rest.split('#').next().unwrap_or(rest).trim());
-    let value = value.map(|value| value.trim_matches(['"', '\'']));
-    let line = match value == Some(template.namespace.as_str()) {
-        true => {
-            let (name, rest) = line.split_once(':').unwrap_or((line, ""));
-            format!(
-                "{name}:{}",
-                rest.replacen(&template.namespace, &target.namespace, 1)
-            )
+impl Copy<'_> {
+    fn manifest(&self, path: &str, destination: &str, text: &str) -> NewManifest {
+        let lines = text.split_inclusive('\n');
+        let mut content: String = lines.map(|line| self.line(line)).collect();
+        let marker = &self.target.marker;
+        let has_marker = |content: &str| {
+            let markers = git::edit::markers(content.as_bytes());
+            markers.is_ok_and(|markers| markers.contains(marker))
+        };
+        let needs_marker = matches!(self.revision, RevisionText::Marker) && !has_marker(&content);
+        if needs_marker
+            && let Some(marked) = with_marker(&content, marker).filter(|it| has_marker(it))
+        {
+            content = marked;
         }
-        false => line.to_owned(),
-    };
-    let (from, to) = (&template.marker, &target.marker);
-    line.replace(&format!("\"{from}\""), &format!("\"{to}\""))
+        let has_marker = has_marker(&content);
+        let remark = self.revision.remark(&content, marker, has_marker);
+        NewManifest {
+            environment: self.target.environment.clone(),
+            path: destination.to_owned(),
+            content,
+            template: path.to_owned(),
+            remarks: remark.into_iter().collect(),
+        }
+    }
+
+    /// The line with namespace, marker and revision replaced.
+    fn line(&self, line: &str) -> String {
+        let (template, target) = (self.template, self.target);
+        let field = line.trim_start().strip_prefix("namespace:");
+        let field = field.or_else(|| line.trim_start().strip_prefix("targetNamespace:"));
+        let value = field.map(|rest| rest.split('#').next().unwrap_or(rest).trim());
+        let value = value.map(|value| value.trim_matches(['"', '\'']));
+        let line = match value == Some(template.namespace.as_str()) {
+            true => {
+                let (name, rest) = line.split_once(':').unwrap_or((line, ""));
+                format!(
+                    "{name}:{}",
+                    rest.replacen(&template.namespace, &target.namespace, 1)
+                )
+            }
+            false => line.to_owned(),
+        };
+        let (from, to) = (&template.marker, &target.marker);
+        let line = line.replace(&format!("\"{from}\""), &format!("\"{to}\""));
+        self.revision.line(&line)
+    }
 }
 
 /// Adds a marker to the version of the chart: the first environment has none.

@@ -1,11 +1,19 @@
 //! Adds what has to be requested from the cluster: images, sources, whether a namespace exists.
 
-use std::{collections::BTreeMap, sync::Arc, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+    time::Duration,
+};
 
 use api::{Pipeline, Revision, app::AppType, pipeline::AppStatus, revision::is_digest};
+use kube::Client;
 use planner::{ObservedApp, ObservedCanaries, ObservedTarget, TargetState};
 
-use super::location::TargetLocation;
+use super::{
+    location::TargetLocation,
+    resource_set::{AppObject, is_resource_set, objects_of, versioned_object},
+};
 use crate::{
     Detect, PipelineReconciler,
     apps::{
@@ -77,6 +85,7 @@ pub(super) async fn complete(
                 with_source(reconciler, &location, app).await;
                 if let Some(track) = &pipeline.spec.track {
                     app.follows = None;
+                    app.signed = None;
                     follow_image(app, &track.image);
                     let refused = reconciler
                         .apps
@@ -105,6 +114,9 @@ async fn with_images(
     app: &mut ObservedApp,
 ) {
     let kind = kind_of(app);
+    if is_resource_set(&kind) {
+        return with_images_of_all(reconciler, location, app).await;
+    }
     if app.images.is_none() {
         app.note = reconciler.apps.images_note(&location.cluster, &kind);
     }
@@ -134,6 +146,52 @@ async fn with_images(
         }
         Err(unread) => app.note = Some(unread.note),
     }
+}
+
+/// Adds the images of a ResourceSet: of the workloads that it applied itself, and of those of its apps.
+async fn with_images_of_all(
+    reconciler: &Arc<PipelineReconciler>,
+    location: &TargetLocation,
+    set: &mut ObservedApp,
+) {
+    let Some(client) = reconciler.clients.read().get(&location.cluster).cloned() else {
+        return;
+    };
+    let mut images = BTreeSet::new();
+    for object in objects_of(reconciler, location, kind_of(set), &set.name) {
+        match images_of(reconciler, location, &client, &object).await {
+            Ok(found) => images.extend(found),
+            Err(note) => {
+                set.note = Some(note);
+                return;
+            }
+        }
+    }
+    set.images = Some(images.into_iter().collect());
+}
+
+/// The images of an object's workloads, or why they are left out.
+async fn images_of(
+    reconciler: &PipelineReconciler,
+    location: &TargetLocation,
+    client: &Client,
+    object: &AppObject,
+) -> Result<Vec<String>, String> {
+    let (apps, cluster, kind) = (&reconciler.apps, &location.cluster, &object.kind);
+    if let Some(note) = apps.images_note(cluster, kind) {
+        return Err(note);
+    }
+    let here = (object.namespace.as_str(), object.name.as_str());
+    let record = apps.record(cluster, kind, here).unwrap_or_default();
+    if let Some(images) = record.images {
+        return Ok(images);
+    }
+    let asked = (object.namespace.clone(), object.name.clone());
+    let lookups = apps.workload_lookups(cluster, kind);
+    let deployed = lookups.get(client, kind, asked).await;
+    let deployed = deployed.map_err(|unread| unread.note)?;
+    apps.put_workloads(cluster, kind, here, &record.reading, deployed.clone());
+    Ok(deployed.images)
 }
 
 /// Adds Flagger's Canaries of the app's workloads. Where nobody may read them, the app says so and is
@@ -169,24 +227,39 @@ async fn with_canaries(
     }
 }
 
-/// The workloads of an app: itself, what was read before, else what is asked for now.
+/// The workloads of an app, and of what it applied if it is a ResourceSet.
 async fn workloads(
     reconciler: &Arc<PipelineReconciler>,
     location: &TargetLocation,
     app: &ObservedApp,
 ) -> Result<Workloads, WorkloadError> {
-    let kind = kind_of(app);
-    let here = (location.namespace.as_str(), app.name.as_str());
+    let mut all = Vec::new();
+    for object in objects_of(reconciler, location, kind_of(app), &app.name) {
+        let own = workloads_of(reconciler, location, &object).await?;
+        all.extend(own.iter().cloned());
+    }
+    Ok(all.into())
+}
+
+/// The workloads of an object: itself, what was read before, else what is asked for now.
+async fn workloads_of(
+    reconciler: &PipelineReconciler,
+    location: &TargetLocation,
+    object: &AppObject,
+) -> Result<Workloads, WorkloadError> {
+    let kind = object.kind.clone();
+    let here = (object.namespace.as_str(), object.name.as_str());
     if kind.is_workload() {
         let itself = Workload {
             kind: kind.kind,
-            namespace: location.namespace.clone(),
-            name: app.name.clone(),
+            namespace: object.namespace.clone(),
+            name: object.name.clone(),
         };
         return Ok([itself].into());
     }
     let record = reconciler.apps.record(&location.cluster, &kind, here);
-    if let Some(workloads) = record.and_then(|record| record.workloads) {
+    let record = record.unwrap_or_default();
+    if let Some(workloads) = record.workloads {
         return Ok(workloads);
     }
     let client = reconciler.clients.read().get(&location.cluster).cloned();
@@ -194,14 +267,14 @@ async fn workloads(
         return Ok([].into());
     };
     let lookups = reconciler.apps.workload_lookups(&location.cluster, &kind);
-    let asked = (location.namespace.clone(), app.name.clone());
+    let asked = (object.namespace.clone(), object.name.clone());
     let deployed = lookups.get(&client, &kind, asked).await?;
     let apps = &reconciler.apps;
     apps.put_workloads(
         &location.cluster,
         &kind,
         here,
-        &app.reading,
+        &record.reading,
         deployed.clone(),
     );
     Ok(deployed.workloads.into())
@@ -235,10 +308,12 @@ async fn with_source(
     location: &TargetLocation,
     app: &mut ObservedApp,
 ) {
-    let here = (location.namespace.as_str(), app.name.as_str());
+    let object = versioned_object(reconciler, location, kind_of(app), &app.name);
+    let Some(object) = object else { return };
+    let here = (object.namespace.as_str(), object.name.as_str());
     let record = reconciler
         .apps
-        .record(&location.cluster, &kind_of(app), here);
+        .record(&location.cluster, &object.kind, here);
     let client = reconciler.clients.read().get(&location.cluster).cloned();
     let (Some(record), Some(client)) = (record, client) else {
         return;
@@ -246,11 +321,13 @@ async fn with_source(
     let leaf = AppNamespace {
         client: &client,
         cluster: &location.cluster,
-        namespace: &location.namespace,
+        namespace: &object.namespace,
     };
     if let Some(source) = &record.source {
         let sources = &reconciler.sources;
         app.follows = sources.follows(leaf, source).await;
+        let signature = sources.signature(leaf, source).await;
+        app.signed = signature.and_then(|signature| signature.about(&app.reading));
         let digest = app.reading.revision.as_ref().map(Revision::as_str);
         if let Some(digest) = digest.filter(|it| is_digest(it))
             && let Some(version) = sources.artifact_version(leaf, source, digest).await
@@ -258,7 +335,7 @@ async fn with_source(
             app.reading.version = Some(version);
         }
     }
-    let own = (app.kind == "Kustomization").then_some(app.name.as_str());
+    let own = (object.kind.kind == "Kustomization").then_some(object.name.as_str());
     app.origin = reconciler.sources.origin(leaf, &record, own).await;
 }
 
@@ -296,10 +373,11 @@ fn recheck_workloads(
     ) {
         return; // its images are part of what is watched
     }
-    let here = (location.namespace.as_str(), app.name.as_str());
-    reconciler
-        .apps
-        .forget_images(&location.cluster, &kind, here);
+    for object in objects_of(reconciler, location, kind, &app.name) {
+        let here = (object.namespace.as_str(), object.name.as_str());
+        let apps = &reconciler.apps;
+        apps.forget_images(&location.cluster, &object.kind, here);
+    }
     let key = ObjectKey::of(&pipeline.metadata);
     reconciler
         .workers

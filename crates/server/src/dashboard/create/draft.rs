@@ -15,6 +15,9 @@ pub(super) struct Draft {
     pub(super) kind: String,
     pub(super) app: String,
     pub(super) image: String,
+    /// Which strategy; the fields of the others are not used.
+    pub(super) strategy: String,
+    pub(super) tag: String,
     pub(super) forge: String,
     pub(super) url: String,
     pub(super) branch: String,
@@ -116,6 +119,8 @@ impl Draft {
         };
         Self {
             kind: "HelmRelease".to_owned(),
+            strategy: "pull-request".to_owned(),
+            tag: "${environment}".to_owned(),
             forge: "github".to_owned(),
             branch: "main".to_owned(),
             environments: vec![environment("dev", false), environment("prod", true)],
@@ -151,6 +156,8 @@ impl Draft {
             "kind" => &mut self.kind,
             "app" => &mut self.app,
             "image" => &mut self.image,
+            "strategy" => &mut self.strategy,
+            "tag" => &mut self.tag,
             "forge" => &mut self.forge,
             "url" => &mut self.url,
             "branch" => &mut self.branch,

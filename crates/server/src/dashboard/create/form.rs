@@ -2,7 +2,7 @@
 
 use super::{
     draft::{Draft, DraftEnvironment, DraftTarget, FormButton},
-    manifest::{ENVIRONMENTS, FieldErrors, KINDS},
+    manifest::{ENVIRONMENTS, FieldErrors, KINDS, STRATEGIES},
 };
 use crate::{
     dashboard::{
@@ -180,16 +180,19 @@ impl CreateForm<'_> {
 
     fn promotion(&self) -> Element {
         let draft = self.draft;
-        group("Promotion by pull request")
+        let secret = "Secret with credentials; of resourceSetInputs, with the token";
+        group("Promotion")
+            .child(choice("strategy", "Strategy", &draft.strategy, &STRATEGIES))
             .child(self.field(
                 "url",
-                "Repository with the manifests of the apps; empty for no promotion",
+                "Repository with the manifests of the apps; of oci, oci://…; empty for no promotion",
                 &draft.url,
                 "https://git.example.com/fleet.git",
             ))
-            .child(choice("forge", "Forge", &draft.forge, &FORGES))
-            .child(self.field("branch", "Branch", &draft.branch, "main"))
-            .child(self.field("secret", "Secret with credentials", &draft.secret, "git"))
+            .child(choice("forge", "Forge, of pull-request", &draft.forge, &FORGES))
+            .child(self.field("branch", "Branch, of pull-request", &draft.branch, "main"))
+            .child(self.field("tag", "Tag, of oci", &draft.tag, "${environment}"))
+            .child(self.field("secret", secret, &draft.secret, "git"))
     }
 
     fn file(&self) -> Element {
@@ -280,6 +283,7 @@ impl CreateForm<'_> {
             "image",
             "url",
             "branch",
+            "tag",
             "secret",
             "path",
         ];

@@ -13,11 +13,17 @@ use super::draft::{Draft, DraftEnvironment, DraftTarget};
 pub(super) type FieldErrors = BTreeMap<String, String>;
 
 /// The kinds of app that the form offers, with their API versions.
-pub(super) const KINDS: [(&str, &str); 3] = [
+pub(super) const KINDS: [(&str, &str); 4] = [
     ("HelmRelease", "helm.toolkit.fluxcd.io/v2"),
     ("Kustomization", "kustomize.toolkit.fluxcd.io/v1"),
+    ("ResourceSet", "fluxcd.controlplane.io/v1"),
     ("Deployment", "apps/v1"),
 ];
+
+/// The strategies that the form offers.
+pub(super) const STRATEGIES: [&str; 3] = ["pull-request", OCI, INPUTS];
+const OCI: &str = "oci";
+const INPUTS: &str = "resourceSetInputs";
 
 /// The id of all environments together.
 pub(super) const ENVIRONMENTS: &str = "environments";
@@ -64,23 +70,39 @@ impl Draft {
         Value::Object(value)
     }
 
-    /// Nothing if no repository was typed.
+    /// Nothing if no repository was typed, or no Secret where clusters ask.
     fn promotion(&self, manual: bool) -> Option<Value> {
-        if self.url.is_empty() {
+        if !self.promotes() {
             return None;
         }
         let mut promotion = Map::new();
         if manual {
             promotion.insert("manual".to_owned(), json!(true));
         }
-        let to = json!({
-            "baseBranch": self.branch,
-            "secretRef": {"name": self.secret},
-            "type": self.forge,
-            "url": self.url,
-        });
-        promotion.insert("strategy".to_owned(), json!({"pull-request": to}));
+        promotion.insert("strategy".to_owned(), self.strategy());
         Some(Value::Object(promotion))
+    }
+
+    /// Whether enough was typed to tell that something is promoted.
+    fn promotes(&self) -> bool {
+        match self.strategy.as_str() {
+            INPUTS => !self.secret.is_empty(),
+            _ => !self.url.is_empty(),
+        }
+    }
+
+    fn strategy(&self) -> Value {
+        let secret = json!({"name": self.secret});
+        match self.strategy.as_str() {
+            OCI => json!({"oci": {"secretRef": secret, "tag": self.tag, "url": self.url}}),
+            INPUTS => json!({"resourceSetInputs": {"secretRef": secret}}),
+            _ => json!({"pull-request": {
+                "baseBranch": self.branch,
+                "secretRef": secret,
+                "type": self.forge,
+                "url": self.url,
+            }}),
+        }
     }
 
     /// Whether all environments need approval. Nothing is promoted into the first, so it is ignored.
@@ -128,19 +150,34 @@ impl Draft {
                 found.push((field, name_error(&target.namespace, "the namespace", 63)));
             }
         }
-        if self.url.is_empty() {
-            found.push(("url".to_owned(), self.approval_without_promotion()));
-        } else {
-            let branch = missing_error(&self.branch, "name the branch to merge into");
-            let text = "name the Secret with the credentials, in the pipeline's namespace";
-            found.push(("url".to_owned(), self.url_error()));
-            found.push(("branch".to_owned(), branch));
-            found.push(("secret".to_owned(), missing_error(&self.secret, text)));
-        }
+        let of_strategy = self.strategy_errors();
+        let of_strategy = of_strategy.into_iter();
+        found.extend(of_strategy.map(|(field, error)| (field.to_owned(), error)));
         let found = found.into_iter();
         found
             .filter_map(|(field, error)| Some((field, error?)))
             .collect()
+    }
+
+    fn strategy_errors(&self) -> Vec<(&'static str, Option<FieldError>)> {
+        let is_asked_for = self.strategy == INPUTS;
+        if !self.promotes() {
+            let field = if is_asked_for { "secret" } else { "url" };
+            return vec![(field, self.approval_without_promotion())];
+        }
+        let text = "name the Secret with the credentials, in the pipeline's namespace";
+        let secret = ("secret", missing_error(&self.secret, text));
+        match self.strategy.as_str() {
+            INPUTS => vec![secret],
+            OCI => {
+                let tag = missing_error(&self.tag, "name the tag that targets follow");
+                vec![("url", self.url_error()), ("tag", tag), secret]
+            }
+            _ => {
+                let branch = missing_error(&self.branch, "name the branch to merge into");
+                vec![("url", self.url_error()), ("branch", branch), secret]
+            }
+        }
     }
 
     /// Approval is a setting of a promotion, and without a repository there is none.
@@ -148,13 +185,22 @@ impl Draft {
         let mut promoted = self.environments.iter().skip(1);
         let manual = promoted.find(|it| it.manual)?;
         let text = format!(
-            "name the repository, or untick approval for {}: without promotion there is nothing to approve",
+            "name the {}, or untick approval for {}: without promotion there is nothing to approve",
+            if self.strategy == INPUTS {
+                "Secret"
+            } else {
+                "repository"
+            },
             manual.name
         );
         missing_error("", &text)
     }
 
     fn url_error(&self) -> Option<FieldError> {
+        if self.strategy == OCI {
+            let is_usable = self.url.starts_with("oci://");
+            return (!is_usable).then(|| FieldError::new("write oci://host/repository"));
+        }
         let is_usable = self.url.starts_with("https://")
             || self.url.starts_with("ssh://")
             || self.url.contains('@') && !self.url.contains("://");
@@ -314,6 +360,33 @@ spec:
         assert_eq!(draft.yaml(), expected);
         let read: api::Pipeline = serde_saphyr::from_str(expected).unwrap();
         assert_eq!(planner::lint(&read.spec), []);
+    }
+
+    #[test]
+    fn each_strategy_has_its_fields() {
+        let mut draft = basket();
+        draft.strategy = OCI.to_owned();
+        assert!(draft.errors(true)["url"].contains("oci://host"));
+        draft.url = "oci://registry.example.com/basket".to_owned();
+        assert_eq!(draft.errors(true), FieldErrors::new());
+        let spec: PipelineSpec = serde_json::from_value(draft.spec()).unwrap();
+        let strategy = &spec.promotion_into("prod").unwrap().strategy;
+        let oci = strategy.oci.as_ref().unwrap();
+        assert_eq!(
+            (oci.url.as_str(), oci.tag.as_str()),
+            (draft.url.as_str(), "${environment}")
+        );
+        draft.tag.clear();
+        assert!(draft.errors(true)["tag"].contains("tag"));
+        draft.strategy = INPUTS.to_owned();
+        draft.url.clear();
+        assert_eq!(draft.errors(true), FieldErrors::new());
+        let spec: PipelineSpec = serde_json::from_value(draft.spec()).unwrap();
+        let strategy = &spec.promotion_into("prod").unwrap().strategy;
+        let inputs = strategy.resource_set_inputs.as_ref().unwrap();
+        assert_eq!(inputs.secret_ref.name, "git");
+        draft.secret.clear();
+        assert!(draft.errors(true)["secret"].contains("untick approval for prod"));
     }
 
     #[test]

@@ -158,7 +158,7 @@ impl PipelineView<'_> {
 impl GateLabels<'_> {
     /// The gates of the settings, all with the same mark.
     fn settled(&self, mark: GateMark) -> Vec<GateNode> {
-        let gates = ["readiness", "soak", "approvals"].into_iter();
+        let gates = ["readiness", "soak", "signature", "approvals"].into_iter();
         let gates = gates.filter(|gate| self.is_set(gate));
         let node = |gate| GateNode {
             gate,
@@ -195,6 +195,7 @@ impl GateLabels<'_> {
         match gate {
             "readiness" => true,
             "soak" => self.settings.soak.is_some(),
+            "signature" => self.settings.require_verified_source,
             "approvals" => self.settings.needs_approval(),
             "freeze" => self.is_covered,
             _ => false,
@@ -217,6 +218,7 @@ impl GateLabels<'_> {
                 None => "soak time",
             },
             "order" => "newer and not rejected",
+            "signature" => "signature verified",
             "freeze" => "no freeze",
             "approvals" => match self.approvals {
                 (_, 1) => "approval",

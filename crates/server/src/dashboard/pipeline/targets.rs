@@ -110,6 +110,10 @@ fn strategy_of(strategy: &Strategy) -> (&'static str, Option<(&str, &str)>) {
             ..
         } => ("by notification", None),
         Strategy { oci: Some(_), .. } => ("by tag", None),
+        Strategy {
+            resource_set_inputs: Some(_),
+            ..
+        } => ("as an input that clusters ask for", None),
         _ => ("no strategy", None),
     }
 }

@@ -15,6 +15,11 @@ const BENCHES: &[(&str, &str, &str)] = &[
         "the embedded API over TLS, in memory and in a file, beside a real one if it is there",
     ),
     (
+        "checks",
+        "sluice-controller",
+        "1,000 pipelines with two checks each: requests, writes, CPU and memory while nothing changes",
+    ),
+    (
         "dashboard",
         "sluice-server",
         "1,000 pipelines in Chromium: first load, first paint, change to screen, memory with 100 pages",

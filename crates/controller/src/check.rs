@@ -55,7 +55,7 @@ pub(crate) async fn serve(context: Context) -> Result<(), ControllerError> {
 async fn reconcile_all(reconciler: Arc<CheckReconciler>) {
     reconciler.caches.pipelines.synced().await;
     reconciler.caches.check_runs.synced().await;
-    let _subscription = reconciler.subscribe();
+    let _subscriptions = reconciler.subscribe();
     for key in reconciler.caches.check_runs.keys() {
         reconciler.workers.enqueue(key);
     }
@@ -101,8 +101,27 @@ impl CheckReconciler {
         })
     }
 
-    /// Enqueues check runs as the cache changes, until the subscription is dropped.
-    fn subscribe(self: &Arc<Self>) -> Subscription {
+    /// Enqueues check runs as they or their pipelines change, until the subscriptions are dropped.
+    fn subscribe(self: &Arc<Self>) -> [Subscription; 2] {
+        let this = self.clone();
+        let pipelines = self.caches.pipelines.subscribe(NAME, move |event| {
+            if let CacheEvent::Applied { key, .. } = event {
+                this.enqueue_pipeline(key);
+            }
+        });
+        [pipelines, self.subscribe_to_runs()]
+    }
+
+    /// Whether a check that has passed is measured on can change with its pipeline.
+    fn enqueue_pipeline(&self, pipeline: &ObjectKey) {
+        for run in self.caches.check_runs.children(pipeline) {
+            if run.spec.check.interval.is_some() {
+                self.workers.enqueue(ObjectKey::of(&run.metadata));
+            }
+        }
+    }
+
+    fn subscribe_to_runs(self: &Arc<Self>) -> Subscription {
         let this = self.clone();
         self.caches
             .check_runs

@@ -20,9 +20,16 @@ pub(crate) struct Cluster {
 impl Cluster {
     /// An empty cluster. Needs what `cargo xtask kube` builds.
     pub(crate) async fn start() -> Self {
+        Self::start_with(&[]).await
+    }
+
+    /// The same with more of Kubernetes' controllers.
+    pub(crate) async fn start_with(controllers: &[&str]) -> Self {
         tls::install_provider();
         let assets = Assets::from_env().unwrap();
-        let plane = ControlPlane::start(&assets).await.unwrap();
+        let plane = ControlPlane::start_with(&assets, controllers)
+            .await
+            .unwrap();
         let mut shell = Shell::new().unwrap();
         let kubeconfig = shell.folder().join(".kubeconfig");
         std::fs::write(&kubeconfig, plane.kubeconfig()).unwrap();

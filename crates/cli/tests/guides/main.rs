@@ -8,6 +8,7 @@
 )]
 
 mod chart;
+mod checks;
 mod cluster;
 mod concepts;
 mod demo;
@@ -30,6 +31,7 @@ use testbed::guide::{Guide, repository};
 /// Guides that tests follow: here, or where it says.
 const FOLLOWED: &[&str] = &[
     "approvals.md",
+    "checks.md",
     // authoring/guide.rs
     "authoring.md",
     "clusters.md",

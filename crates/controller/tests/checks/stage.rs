@@ -94,8 +94,41 @@ impl Stage {
         Api::namespaced(self.hub.clone(), "default")
     }
 
+    /// Lets the pipeline need this check while 1.1.0 soaks in staging.
+    async fn soak(&self, check: &Value) {
+        let pipelines: Api<Pipeline> = Api::namespaced(self.hub.clone(), "default");
+        let pipeline = pipelines.get("shop").await.unwrap();
+        let checks = pipeline.spec.checks.iter().map(|it| json!(it));
+        let checks: Vec<Value> = checks.chain([check.clone()]).collect();
+        let names: Vec<&Value> = checks.iter().map(|it| &it["name"]).collect();
+        let spec = json!({
+            "appRef": {"apiVersion": "apps/v1", "kind": "Deployment", "name": "shop"},
+            "checks": checks,
+            "environments": [
+                {"name": "staging", "targets": [{"namespace": "shop"}], "verify": {"checks": names}},
+                {"name": "prod", "targets": [{"namespace": "shop-prod"}]},
+            ],
+            "promotion": {"soak": "1h", "strategy": {"notification": {}}},
+        });
+        let ready = json!({
+            "namespace": "shop", "ready": true, "revision": "1.1.0", "version": "1.1.0",
+            "readySince": runtime::Clock::start().now(),
+        });
+        let status = json!({"environments": {"staging": {"targets": [ready]}}});
+        let (parameters, patch) = (PatchParams::default(), Patch::Merge(json!({"spec": spec})));
+        pipelines.patch("shop", &parameters, &patch).await.unwrap();
+        let patch = Patch::Merge(json!({"status": status}));
+        pipelines
+            .patch_status("shop", &parameters, &patch)
+            .await
+            .unwrap();
+    }
+
     /// A check run as the pipeline reconciler creates it; its name.
     pub(crate) async fn check(&self, check: Value) -> String {
+        if check.get("interval").is_some() {
+            self.soak(&check).await;
+        }
         let run = self.check_run(check).await;
         let created = self.runs().create(&PostParams::default(), &run).await;
         created.unwrap().name_any()

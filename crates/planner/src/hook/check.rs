@@ -103,7 +103,10 @@ pub fn reported_run<'a>(
         return Err(CheckReportRefusal::Ended);
     }
     let created = newest.metadata.creation_timestamp.as_ref();
-    let was_there = |at: Timestamp| created.is_none_or(|it| it.0.as_second() <= at.as_second());
+    // A later attempt can begin in the second in which the result of the one before was signed.
+    let earliest = i64::from(newest.spec.attempt > 0);
+    let was_there =
+        |at: Timestamp| created.is_none_or(|it| it.0.as_second() + earliest <= at.as_second());
     match reported.signed_at.is_none_or(was_there) {
         true => Ok(newest),
         false => Err(CheckReportRefusal::SignedBefore),

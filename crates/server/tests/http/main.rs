@@ -9,6 +9,7 @@
 
 mod approval;
 mod changes;
+mod checks;
 mod decisions;
 mod evidence;
 mod freezes;

@@ -82,7 +82,7 @@ pub(crate) enum ClientCommand {
     /// Take back the waiting request, or the promotion that is not merged yet
     #[command(after_help = EXIT_CODES)]
     Cancel(cancel::Arguments),
-    /// Start the promotion that failed again
+    /// Start the promotion or the checks that failed again
     #[command(after_help = EXIT_CODES)]
     Retry(cancel::Arguments),
     /// Report the result of an external check

@@ -5,6 +5,7 @@
 //! changes. There is no polling in between.
 
 mod act;
+mod check_runs;
 mod counts;
 mod freezes;
 mod observe;
@@ -14,7 +15,7 @@ mod source;
 
 use std::{sync::Arc, time::Duration};
 
-use api::{Pipeline, pipeline::PipelineStatus};
+use api::{CheckRun, Pipeline, pipeline::PipelineStatus};
 use runtime::{ObjectKey, RequeueAction};
 use tokio::task::JoinSet;
 
@@ -64,8 +65,10 @@ async fn reconcile_all(reconciler: Arc<PipelineReconciler>) {
     reconciler.caches.pipelines.synced().await;
     reconciler.caches.promotions.synced().await;
     freezes::first_listed(&reconciler).await;
+    check_runs::first_listed(&reconciler).await;
     let _subscriptions = reconciler.subscribe();
     let _freezes = freezes::subscribe(&reconciler);
+    let _check_runs = check_runs::subscribe(&reconciler);
     reconciler.enqueue_all();
     let workers = reconciler.workers.clone();
     let reconcile = move |key: ObjectKey| {
@@ -97,7 +100,9 @@ async fn reconcile_pipeline(
     observed.source = source::observe(reconciler, &pipeline);
     let mut model = planner::fold(&pipeline, &observed, reconciler.clock.now());
     model.freezes = freezes::covering(reconciler, &pipeline, &model);
-    promote(reconciler, &pipeline, model).await
+    let runs = check_runs::of(reconciler, key);
+    let model = planner::fold_checks(&pipeline, &runs, model);
+    promote(reconciler, &pipeline, model, &runs).await
 }
 
 /// Plans from what was observed, carries the plan out and writes the status.
@@ -105,6 +110,7 @@ async fn promote(
     reconciler: &Arc<PipelineReconciler>,
     pipeline: &Pipeline,
     model: PipelineStatus,
+    runs: &[CheckRun],
 ) -> RequeueAction {
     let key = ObjectKey::of(&pipeline.metadata);
     let now = reconciler.clock.now();
@@ -117,6 +123,7 @@ async fn promote(
         reconciler.settings.history_limit,
         now,
     ));
+    steps.extend(planner::surplus_checks(pipeline, &model, &promotions, runs));
     let acted = act::carry_out(reconciler, pipeline, &promotions, &steps).await;
     let status = match acted {
         act::PlanResult::Done => planner::apply(&plan, &model, now),
@@ -128,8 +135,10 @@ async fn promote(
     let is_held = observe::is_held_for_source(&status);
     let written = report::write(reconciler, pipeline, status).await;
     let before = pipeline.status.as_ref();
-    if written.is_ok() && is_held && !before.is_some_and(observe::is_held_for_source) {
-        reconciler.enqueue(key.clone()); // the next reconcile watches the sources
+    let changes_checks = check_runs::of(reconciler, &key) != runs;
+    let is_newly_held = is_held && !before.is_some_and(observe::is_held_for_source);
+    if written.is_ok() && (is_newly_held || changes_checks) {
+        reconciler.enqueue(key.clone()); // the next reconcile watches the sources, or folds the checks
     }
     reconciler
         .telemetry

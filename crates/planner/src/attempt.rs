@@ -13,6 +13,7 @@ mod lookup;
 mod outcome;
 mod problem;
 mod tag;
+mod verification;
 
 use api::promotion::PromotionStatus;
 
@@ -30,6 +31,9 @@ pub use tag::replaceable_digests;
 pub const STRATEGY_CHANGED: &str = "StrategyChanged";
 /// The reason of a promotion whose deployment failed or took too long.
 pub const DEPLOY_FAILED: &str = "DeployFailed";
+
+/// The reason of a promotion whose revision failed a check of its environment.
+pub const CHECK_FAILED: &str = "CheckFailed";
 
 /// The reason of a promotion that is in git and whose environment nothing reports from.
 pub const NOTHING_REPORTS: &str = "NothingReports";

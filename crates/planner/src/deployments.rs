@@ -8,12 +8,13 @@ use std::time::Duration;
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{EnvironmentStatus, PipelineStatus, RequestKind},
+    pipeline::{EnvironmentStatus, PipelineStatus},
     promotion::Phase,
     revision::identity,
 };
 
 use crate::{
+    promotion_phase::is_rollback,
     release::failed_revision,
     time::{Timestamp, earlier},
 };
@@ -26,7 +27,7 @@ pub const DAYS: u32 = 30;
 pub enum DeploymentKind {
     /// It was deployed.
     Release,
-    /// A person went back to it.
+    /// A person, or Sluice after a failed check, went back to it.
     Rollback,
     /// It could not be deployed.
     Failed,
@@ -95,11 +96,10 @@ pub fn deployments(
 /// What a promotion that ended has deployed, or failed to.
 fn of_promotion(promotion: &Promotion) -> Option<Deployment> {
     let (spec, status) = (&promotion.spec, promotion.status.as_ref()?);
-    let request = spec.request.as_ref().map(|request| request.kind);
-    let kind = match (status.phase?, request) {
+    let kind = match (status.phase?, is_rollback(promotion)) {
         (Phase::Failed, _) => DeploymentKind::Failed,
-        (Phase::Succeeded, Some(RequestKind::Rollback)) => DeploymentKind::Rollback,
-        (Phase::Succeeded, _) => DeploymentKind::Release,
+        (Phase::Succeeded, true) => DeploymentKind::Rollback,
+        (Phase::Succeeded, false) => DeploymentKind::Release,
         _ => return None,
     };
     Some(Deployment {

@@ -1,5 +1,7 @@
 //! Events of a pipeline: the differences between two of its statuses that people care about.
 
+mod checks;
+
 use api::{
     conditions,
     pipeline::{EnvironmentStatus, PipelineStatus, TargetStatus},
@@ -32,6 +34,7 @@ pub fn pipeline_events(
         let known = before.and_then(|before| before.environments.get(name));
         events.extend(not_signed(name, known, environment));
         events.extend(overridden(name, known, environment));
+        events.extend(checks::decided(name, known, environment));
         for target in &environment.targets {
             let target_name = target_name(target);
             let known = known.and_then(|known| {

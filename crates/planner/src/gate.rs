@@ -11,6 +11,7 @@
 
 mod answers;
 pub(crate) mod approvals;
+pub(crate) mod checks;
 pub(crate) mod freeze;
 pub(crate) mod order;
 pub(crate) mod readiness;
@@ -20,6 +21,7 @@ pub(crate) mod suspended;
 pub(crate) mod targets;
 pub(crate) mod turn;
 pub(crate) mod valid;
+pub(crate) mod verified;
 
 use api::{
     Pipeline, Promotion,
@@ -77,10 +79,12 @@ pub(crate) const GATES: &[Gate] = &[
     targets::GATE,
     turn::GATE,
     readiness::GATE,
+    verified::GATE,
     soak::GATE,
     order::GATE,
     signature::GATE,
     freeze::GATE,
+    checks::GATE,
     approvals::GATE,
 ];
 
@@ -157,8 +161,8 @@ pub(crate) fn ask_candidate(question: &CandidateQuestion<'_>) -> GateVerdict {
 
 /// The first gate that a revision does not pass on its way into a site.
 pub(crate) fn ask_site(question: &SiteQuestion<'_>) -> GateVerdict {
-    let request = question.wanted.request.as_ref().map(|request| request.kind);
-    let asked = GATES.iter().filter(|gate| !gate.is_skipped(request));
+    let asked = question.wanted.kind();
+    let asked = GATES.iter().filter(|gate| !gate.is_skipped(asked));
     first_closed(asked, |ask| match ask {
         Ask::Site(ask) => Some(ask(question)),
         _ => None,
@@ -186,6 +190,9 @@ pub(crate) fn first_failure(question: &PromotionQuestion<'_>) -> GateVerdict {
 impl Gate {
     /// The answer for an existing promotion.
     pub(crate) fn ask_again(&self, question: &PromotionQuestion<'_>) -> GateVerdict {
+        if question.promotion.spec.cause.is_some() && self.rollback_skips {
+            return GateVerdict::by_failed_check();
+        }
         let request = question.request();
         if let Some((_, by)) = request.filter(|(kind, _)| self.is_skipped(Some(*kind))) {
             return GateVerdict::by_request(by);
@@ -252,12 +259,12 @@ mod tests {
     }
 
     #[test]
-    fn a_request_overrides_readiness_soak_and_order_and_nothing_else() {
+    fn a_request_overrides_readiness_verified_soak_and_order_and_nothing_else() {
         let names = |is_named: fn(&Gate) -> bool| -> Vec<_> {
             let gates = GATES.iter().filter(|gate| is_named(gate));
             gates.map(|gate| gate.name).collect()
         };
-        let overridden = ["readiness", "soak", "order"];
+        let overridden = ["readiness", "verified", "soak", "order"];
         assert_eq!(names(|gate| gate.request_overrides), overridden);
         assert_eq!(names(|gate| gate.rollback_skips), overridden);
         let again = names(|gate| gate.again.is_some());
@@ -266,9 +273,11 @@ mod tests {
             "suspended",
             "turn",
             "readiness",
+            "verified",
             "order",
             "signature",
             "freeze",
+            "checks",
             "approvals",
         ];
         assert_eq!(again, all);

@@ -65,6 +65,12 @@ hold_reasons! {
     TargetsNotDistinguishable of readiness,
     /// The source environment has reported without a signature.
     ReportNotSigned of readiness,
+    /// The checks of the source environment have not all passed yet.
+    Verifying of verified,
+    /// A check of the source environment failed for the revision.
+    VerificationFailed of verified,
+    /// A check failed, and the environment cannot go back.
+    RollbackNotPossible of verified,
     /// The source environment has not been ready for long enough.
     Soaking of soak,
     /// Both environments follow the same source, so that the revision proves nothing.
@@ -95,6 +101,10 @@ hold_reasons! {
     Frozen of freeze,
     /// A Freeze that covers the environment cannot be understood, and counts as closed.
     InvalidFreeze of freeze,
+    /// The checks before the environment have not all passed yet.
+    CheckPending of checks,
+    /// A check before the environment failed.
+    CheckFailed of checks,
     /// A person must approve.
     AwaitingApproval of approvals,
     /// The pipeline or the environment is suspended.

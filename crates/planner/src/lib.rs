@@ -8,6 +8,7 @@
 //! | [`apply`] | the status with the plan |
 //! | [`pull_request_lookup`], [`attempt()`], [`conclude`] | the next external action of one promotion |
 //! | [`measure_at`], [`judge`] | when a check is measured, and what its measurements mean |
+//! | [`fold_checks`], [`surplus_checks`], [`measures_on`] | how checks stand, and which are not needed any more |
 //! | [`change`] | the next action for a Change: a file to propose in git |
 //! | [`hook`] | what a webhook call means, and what became of it |
 //! | [`explain()`] | a plan as text for people |
@@ -30,6 +31,7 @@ mod adoption;
 mod attempt;
 pub mod change;
 mod check_definition;
+mod checks;
 mod conditions;
 mod deployments;
 mod events;
@@ -63,8 +65,8 @@ mod version_order;
 pub use access::{refuse_cluster, refuse_group, refuse_hub_namespace};
 pub use adoption::{Adoption, EditableFields, adopt};
 pub use attempt::{
-    AttemptInput, AttemptPlan, BRANCH_CHANGED_BY_OTHERS, CHANGE_DIFFERS, DEPLOY_FAILED,
-    ExternalAction, Failure, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED, NOT_MERGEABLE,
+    AttemptInput, AttemptPlan, BRANCH_CHANGED_BY_OTHERS, CHANGE_DIFFERS, CHECK_FAILED,
+    DEPLOY_FAILED, ExternalAction, Failure, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED, NOT_MERGEABLE,
     NOTHING_REPORTS, ObservedPullRequest, Outcome, PromotionProblem, PullRequestLookup, Remedy,
     STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS, attempt, conclude, freeze_hold,
     is_resolved_by_repository_edit, must_read_change, observed_after_failed_lookup,
@@ -74,6 +76,7 @@ pub use attempt::{
 pub use check_definition::{
     check_problem, condition_of, condition_text, http_url, prometheus_query,
 };
+pub use checks::{fold_checks, measures_on, surplus_checks};
 pub use deployments::{
     DAYS, DeliveryFigures, Deployment, DeploymentKind, delivery_figures, deployments,
 };

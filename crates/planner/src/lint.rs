@@ -1,6 +1,7 @@
 //! Finds mistakes in the spec of a pipeline before it runs.
 
 mod approval_policy;
+mod checks;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -36,6 +37,7 @@ pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
         ..error(text)
     }));
     findings.extend(shared_targets(spec));
+    findings.extend(checks::mistakes(spec));
     let promoted = spec.environments.iter().enumerate();
     for (index, environment) in promoted {
         if let Some(settings) = spec.promotion_into(&environment.name) {

@@ -43,10 +43,13 @@ pub fn refuse_override(wanted: &Override) -> Option<String> {
     if wanted.reason.trim().is_empty() {
         return Some("an override needs a reason".to_owned());
     }
-    let is_known = |pass: &&String| pass.starts_with("freeze/") && pass.len() > "freeze/".len();
+    let is_known = |pass: &&String| {
+        let mut names = ["freeze/", "check/"].into_iter();
+        names.any(|kind| pass.strip_prefix(kind).is_some_and(|name| !name.is_empty()))
+    };
     match wanted.passes.iter().find(|pass| !is_known(pass)) {
         Some(other) => Some(format!(
-            "an override cannot pass {other:?}, only freeze/NAME"
+            "an override cannot pass {other:?}, only freeze/NAME and check/NAME"
         )),
         None if wanted.passes.is_empty() => Some("an override names what it passes".to_owned()),
         None => None,

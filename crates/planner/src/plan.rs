@@ -16,17 +16,19 @@ mod report;
 mod request;
 mod restart;
 mod retry;
+mod rollback;
 mod site;
 mod start;
 
 use std::collections::BTreeMap;
 
 use api::{
-    Pipeline, Promotion,
+    CheckRun, Pipeline, Promotion,
     pipeline::{HandledRequest, PipelineStatus, PromotionSummary, RanRevision, StoredOverride},
 };
 
 use crate::{
+    checks,
     conditions::{self, ConditionValue},
     freeze,
     gate::{GateAnswer, GateVerdict, valid},
@@ -34,12 +36,11 @@ use crate::{
     time::Timestamp,
     validity,
 };
-use input::PlanInput;
 
 pub use cancel::cancellation;
 pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, default_when, source_of};
 pub use history::surplus;
-pub(crate) use input::unmatched_selector;
+pub(crate) use input::{PlanInput, unmatched_selector};
 pub use report::apply;
 pub(crate) use request::{pending as pending_request, written as written_requests};
 pub(crate) use site::WantedRevision;
@@ -78,6 +79,13 @@ pub enum Step {
         name: String,
         /// Why.
         reason: String,
+    },
+    /// Create this check run. That it exists already is fine.
+    StartCheckRun(Box<CheckRun>),
+    /// Delete a check run that nothing needs any more.
+    RemoveCheckRun {
+        /// The check run to delete.
+        name: String,
     },
     /// Delete a promotion that ended long ago.
     RemoveFinished {
@@ -154,6 +162,8 @@ pub fn plan(
             .flatten()
             .min();
         plan.steps.extend(decision.steps);
+        let missing = checks::missing(&input, environment, &plan.steps);
+        plan.steps.extend(missing);
         plan.environments
             .insert(environment.name.clone(), decision.says);
     }

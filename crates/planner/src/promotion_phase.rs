@@ -32,6 +32,11 @@ pub(crate) fn is_deploying(promotion: &Promotion) -> bool {
     phase_of(promotion) == Some(Phase::Deploying) && promotion.spec.withdrawn.is_none()
 }
 
+/// Whether the site runs its revision and the checks of the environment have not ended.
+pub(crate) fn is_verifying(promotion: &Promotion) -> bool {
+    phase_of(promotion) == Some(Phase::Verifying) && promotion.spec.withdrawn.is_none()
+}
+
 /// When its change came into git.
 pub(crate) fn merged_at(promotion: &Promotion) -> Option<Timestamp> {
     let merged_at = promotion.status.as_ref()?.merged_at.as_ref();
@@ -64,10 +69,11 @@ pub(crate) fn names_revision(promotion: &Promotion, text: &str) -> bool {
     text.is_empty() || spec.revision == identity(text) || spec.version == text
 }
 
-/// Whether a person requested it as a rollback.
+/// Whether a person requested it as a rollback, or a failed check led to it.
 pub(crate) fn is_rollback(promotion: &Promotion) -> bool {
     let request = promotion.spec.request.as_ref();
-    request.is_some_and(|request| request.kind == RequestKind::Rollback)
+    let is_asked = request.is_some_and(|request| request.kind == RequestKind::Rollback);
+    is_asked || promotion.spec.cause.is_some()
 }
 
 /// Whether a person rejected it before its change was in git.

@@ -3,14 +3,14 @@
 //! The API accepts such pipelines because that of the Weave pipeline-controller did; here each mistake gets
 //! a sentence.
 
+mod checks;
+
 use std::collections::BTreeSet;
 
 use api::{
     app::AppType,
     pipeline::{AppReference, PipelineSpec, PromotionSettings, Scope, SourceKind, Strategy},
 };
-
-use crate::check_definition::check_problem;
 
 /// The fields of a tag.
 const TAG_FIELDS: [&str; 4] = ["${environment}", "${cluster}", "${namespace}", "${version}"];
@@ -47,8 +47,7 @@ pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
     if let Some(text) = spec.promotion.as_ref().and_then(invalid_settings) {
         return Some(format!("the promotion of the pipeline {text}"));
     }
-    let invalid_check = spec.checks.iter().find_map(check_problem);
-    invalid_check
+    checks::invalid(spec)
         .or_else(|| spec.app_ref.as_ref().and_then(invalid_app))
         .or_else(|| unverifiable(spec))
 }

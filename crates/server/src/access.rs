@@ -34,7 +34,7 @@ use crate::{
 };
 
 pub(crate) use request::{
-    AccessRequest, CHANGES, CLUSTERS, FREEZES, PIPELINES, ResourceType, TRIGGERS,
+    AccessRequest, CHANGES, CHECK_RUNS, CLUSTERS, FREEZES, PIPELINES, ResourceType, TRIGGERS,
 };
 
 /// The header that carries the CSRF token of a session with requests to REST that change something.

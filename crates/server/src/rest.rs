@@ -48,6 +48,7 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
                 .layer(DefaultBodyLimit::max(changes::MAX_BODY)),
         )
         .route("/api/v1/changes/{namespace}/{name}", get(changes::one))
+        .route("/api/v1/checks/{namespace}", get(checks::all))
         .route(
             "/api/v1/freezes/{namespace}",
             get(freezes::all).post(freezes::create),

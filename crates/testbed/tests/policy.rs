@@ -129,7 +129,7 @@ fn user(name: &str, resource: &str, verbs: &[&str]) -> Vec<DynamicObject> {
         "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "Role",
         "metadata": {"name": role_name, "namespace": "default"},
         "rules": [
-            {"apiGroups": group, "resources": ["pipelines", "promotions", "changes", "freezes"],
+            {"apiGroups": group, "resources": ["pipelines", "promotions", "changes", "freezes", "checkruns", "checkruns/status"],
              "verbs": ["get", "list", "create", "patch", "update", "delete", "deletecollection"]},
             {"apiGroups": early, "resources": ["pipelines"],
              "verbs": ["get", "list", "create", "patch", "update", "delete", "deletecollection"]},
@@ -178,6 +178,8 @@ impl World {
             ("space operator", "pipelines", &["promote"]),
             ("freezer", "pipelines", &["freeze"]),
             ("on-call", "pipelines", &["promote", "override"]),
+            ("reporter", "pipelines", &["report"]),
+            ("prod-reporter", "pipelines/prod", &["report"]),
         ] {
             apply(&client, user(name, resource, verbs)).await;
         }
@@ -485,7 +487,11 @@ fn guarded() -> Value {
         "signed",
         json!({"requireVerifiedSource": true}),
     ));
-    json!({"spec": {"environments": environments}})
+    environments.push(environment("eu", json!({"checks": ["ticket"]})));
+    environments[9]["verify"] = json!({"checks": ["smoke"], "onFailure": "Rollback"});
+    let check = |name: &str| json!({"name": name, "external": {"secretRef": {"name": name}}});
+    let checks = ["smoke", "ticket"].map(check);
+    json!({"spec": {"environments": environments, "checks": checks}})
 }
 
 /// The guarded pipeline with one value set, or removed by null.
@@ -536,6 +542,14 @@ async fn weakening_needs_the_right_to_approve() {
             "7/promotion/strategy",
             json!({"webhook": {"url": "https://ci.example.com"}}),
         ),
+        ("9/promotion/checks", json!([])),
+        ("9/promotion/checks", Value::Null),
+        ("9/verify/checks", json!(["ticket"])),
+        ("9/verify", Value::Null),
+        ("9/verify/onFailure", json!("Hold")),
+        ("9/verify/onFailure", Value::Null),
+        ("9/name", json!("us")),
+        ("9/targets", json!([{"namespace": "elsewhere"}])),
         ("5/promotion/when", Value::Null),
         ("5/promotion/when", json!("AnyTargetReady")),
         ("1/promotion/soak", json!("59m")),
@@ -560,6 +574,26 @@ async fn weakening_needs_the_right_to_approve() {
         check("approver", edited(path, value), "ok").await;
         check("approver", guarded(), "ok").await;
     }
+    for check_edit in [
+        json!([{"name": "smoke", "external": {"secretRef": {"name": "other"}}}]),
+        json!([{"name": "smoke", "external": {"secretRef": {"name": "smoke"}}}]),
+        json!([]),
+    ] {
+        let mut redefined = guarded();
+        redefined["spec"]["checks"] = check_edit;
+        check(
+            "patcher",
+            redefined.clone(),
+            "what guards eu of pipeline shop",
+        )
+        .await;
+        check("approver", redefined, "ok").await;
+        check("approver", guarded(), "ok").await;
+    }
+    let mut more = guarded();
+    more["spec"]["environments"][9]["verify"]["checks"] = json!(["smoke", "ticket"]);
+    check("patcher", more, "ok").await;
+    check("approver", guarded(), "ok").await;
     let stricter = edited("1/promotion/soak", json!("2h"));
     check("patcher", stricter, "ok").await;
     check("patcher", guarded(), "what guards test-1 of pipeline shop").await;
@@ -728,6 +762,81 @@ async fn a_freeze_is_written_and_deleted_by_who_may_freeze() {
     assert!(deleted.is_ok());
     let by_sluice = created(freezes(SLUICE).await.create(&parameters, &freeze).await);
     assert_eq!(by_sluice, "ok");
+}
+
+fn check_run() -> DynamicObject {
+    DynamicObject::deserialize(json!({
+        "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "CheckRun",
+        "metadata": {"name": "shop", "namespace": "default"},
+        "spec": {
+            "pipeline": "shop", "environment": "prod", "revision": "1.2.3", "version": "1.2.3",
+            "attempt": 0, "cause": "Verify", "check": {"name": "ticket", "external": {}},
+        },
+    }))
+    .unwrap()
+}
+
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn check_runs_are_written_by_sluice_and_results_by_who_may_report() {
+    let world = World::new().await;
+    let runs = async |user: &str| api(client_of(&world.plane, user).await, "CheckRun");
+    let parameters = PostParams::default();
+    let refused = runs("approver")
+        .await
+        .create(&parameters, &check_run())
+        .await;
+    let refused = refused.unwrap_err().to_string();
+    assert!(
+        refused.contains("created and deleted by Sluice"),
+        "{refused}"
+    );
+    let created = runs(SLUICE).await.create(&parameters, &check_run()).await;
+    assert!(created.is_ok(), "{created:?}");
+    let parameters = DeleteParams::default();
+    let deleted = runs("approver").await.delete("shop", &parameters).await;
+    let refused = deleted.unwrap_err().to_string();
+    assert!(
+        refused.contains("created and deleted by Sluice"),
+        "{refused}"
+    );
+    let status = json!({"status": {"verdict": "Passed"}});
+    let (by_user, patch) = (PatchParams::default(), Patch::Merge(&status));
+    let approver = runs("approver").await;
+    let patched = approver.patch_status("shop", &by_user, &patch).await;
+    let refused = patched.unwrap_err().to_string();
+    assert!(
+        refused.contains("the status of a check run is written by Sluice"),
+        "{refused}"
+    );
+    let check = |user, patch, expected| world.check(user, "CheckRun", patch, expected);
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}]);
+    let owned = json!({"metadata": {"ownerReferences": owner}});
+    check(
+        "reporter",
+        owned,
+        "the owners of a check run are written by Sluice",
+    )
+    .await;
+    let by = |by: &str| json!({"spec": {"result": {"passed": true, "by": by}}});
+    let no_right = "may not report checks of pipeline shop in prod: the verb report on pipelines";
+    check("approver", by("approver"), no_right).await;
+    check(
+        "reporter",
+        by("somebody"),
+        "spec.result.by must be reporter",
+    )
+    .await;
+    let unnamed = json!({"spec": {"result": {"passed": true}}});
+    check("reporter", unnamed, "spec.result.by must be reporter").await;
+    let signed = json!({"spec": {"result": {"passed": true, "by": "reporter", "signature": "a"}}});
+    check("reporter", signed, "spec.result.by must be reporter").await;
+    let edited = json!({"spec": {"revision": "2", "result": {"passed": true, "by": "reporter"}}});
+    check("reporter", edited, "a check run cannot be edited").await;
+    check("prod-reporter", by("prod-reporter"), "ok").await;
+    check("reporter", by("reporter"), "is set once").await;
+    let deleted = runs(SLUICE).await.delete("shop", &parameters).await;
+    assert!(deleted.is_ok());
 }
 
 #[tokio::test]

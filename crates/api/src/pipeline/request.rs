@@ -46,7 +46,7 @@ pub struct Override {
     /// Why.
     #[schemars(length(min = 1, max = 512))]
     pub reason: String,
-    /// What it passes: `freeze/NAME`, or `freeze/NAMESPACE/NAME` of another namespace.
+    /// What it passes: `freeze/NAME`, or `freeze/NAMESPACE/NAME` of another namespace, or `check/NAME`.
     #[schemars(length(min = 1, max = 16), inner(length(max = 330)))]
     pub passes: Vec<String>,
 }
@@ -88,7 +88,7 @@ pub enum RequestKind {
     Rollback,
     /// Take back the waiting request, or the promotion whose change is not merged yet.
     Cancel,
-    /// Start the promotion that failed again.
+    /// Start the promotion or the checks that failed again.
     Retry,
 }
 

@@ -256,6 +256,7 @@ impl<'a> ObjectPrinter<'a> {
             ListedKind::Promotions => rows::promotions(objects, now)?,
             ListedKind::Changes => rows::changes(objects, now)?,
             ListedKind::Freezes => rows::freezes(objects, now)?,
+            ListedKind::Checks => rows::checks(objects, now)?,
             ListedKind::Triggers => rows::triggers(objects, now)?,
             ListedKind::Clusters => rows::clusters(objects, now)?,
         };

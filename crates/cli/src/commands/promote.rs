@@ -55,7 +55,7 @@ pub(super) struct RequestFlags {
     /// Request the revision even if no target, source or report has it
     #[arg(long)]
     unseen: bool,
-    /// Gate to pass although it is closed, such as freeze/NAME; needs --note, the verb override on
+    /// Gate to pass although it is closed, such as freeze/NAME or check/NAME; needs --note, the verb override on
     /// pipelines and, where approvals are needed, somebody else's. Valid for one hour
     #[arg(long = "override", value_name = "GATE/NAME", requires = "note")]
     overrides: Vec<String>,

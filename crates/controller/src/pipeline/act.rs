@@ -1,4 +1,4 @@
-//! Carries out a pipeline's plan: creates, withdraws and deletes promotions. Never fails: what went
+//! Carries out a pipeline's plan: creates, withdraws and deletes promotions and check runs. Never fails: what went
 //! wrong is in the result.
 
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use serde_json::json;
 use crate::{FIELD_MANAGER, PipelineReconciler, caches::promotions_of};
 use runtime::{ObjectCache, ObjectKey};
 
-use super::reconciler::NAME;
+use super::{check_runs, reconciler::NAME};
 
 /// What came of carrying out a plan.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -70,6 +70,10 @@ pub(super) async fn carry_out(
     }
 }
 
+fn hub(attempted: &'static str) -> impl Fn(kube::Error) -> Error {
+    move |source| Error::Hub { attempted, source }
+}
+
 struct PlanExecutor<'a> {
     reconciler: &'a Arc<PipelineReconciler>,
     api: Api<Promotion>,
@@ -95,6 +99,14 @@ impl PlanExecutor<'_> {
                 }
                 Step::WithdrawPromotion { name, reason } => self.withdraw(name, reason).await?,
                 Step::RemoveFinished { name } => self.remove(name).await?,
+                Step::StartCheckRun(run) => {
+                    let started = check_runs::start(self.reconciler, &self.key, run).await;
+                    started.map_err(hub("create a check run"))?;
+                }
+                Step::RemoveCheckRun { name } => {
+                    let removed = check_runs::remove(self.reconciler, &self.key, name).await;
+                    removed.map_err(hub("delete a check run"))?;
+                }
             }
         }
         Ok(())

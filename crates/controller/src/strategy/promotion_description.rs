@@ -88,8 +88,10 @@ impl<'a> PromotionDescription<'a> {
     }
 
     fn is_rollback(&self) -> bool {
-        let request = self.task.promotion.spec.request.as_ref();
-        request.is_some_and(|request| request.kind == RequestKind::Rollback)
+        let spec = &self.task.promotion.spec;
+        let request = spec.request.as_ref();
+        let is_asked = request.is_some_and(|request| request.kind == RequestKind::Rollback);
+        is_asked || spec.cause.is_some()
     }
 
     /// The default text of a pull request: versions, who requested and approved it, and a link to the
@@ -112,6 +114,9 @@ impl<'a> PromotionDescription<'a> {
             from.unwrap_or_default(),
             quoted(&spec.version),
         );
+        if spec.cause.is_some() {
+            text += " A check failed there.";
+        }
         if let Some(request) = &spec.request {
             let by = request.by.as_deref().unwrap_or(SOMEBODY);
             text += &format!(" Requested by {}.", quoted(by));

@@ -11,6 +11,7 @@
 
 mod approved_changes;
 mod artifacts;
+mod checks;
 mod faults;
 mod fleet;
 mod freezes;

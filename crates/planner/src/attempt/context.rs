@@ -6,11 +6,13 @@ use api::{
         CoveringFreeze, Environment, EnvironmentStatus, PipelineStatus, PromotionSettings,
         ReportedRevision, TargetStatus,
     },
-    promotion::{Phase, PromotionSpec},
+    promotion::{CheckSummary, Phase, PromotionSpec},
     revision::is_digest,
 };
 
+use super::CHECK_FAILED;
 use crate::{
+    checks::{self, CheckStates},
     evidence::is_silent,
     gate::{self, GateVerdict, PromotionQuestion, approvals::ApprovalQuestion, freeze},
     hold::Hold,
@@ -160,6 +162,38 @@ impl<'a> AttemptContext<'a> {
         is_deployed && !self.is_about_to_change()
     }
 
+    /// How the checks of the environment stand for the revision.
+    pub(super) fn checks(&self) -> CheckStates<'a> {
+        let spec = &self.promotion.spec;
+        let environment = &spec.environment;
+        let pipeline = &self.pipeline.spec;
+        CheckStates::verify(pipeline, environment, self.status(), &spec.revision)
+    }
+
+    /// The verdicts of all its checks.
+    pub(super) fn check_summaries(&self) -> Vec<CheckSummary> {
+        let spec = &self.promotion.spec;
+        let environment = &spec.environment;
+        checks::summary(
+            &self.pipeline.spec,
+            environment,
+            self.status(),
+            &spec.revision,
+        )
+    }
+
+    /// What the site runs instead of the revision, where no target runs that any more.
+    pub(super) fn replaced_by(&self) -> Option<String> {
+        let spec = &self.promotion.spec;
+        let reported = self.reported().map(|it| it.revision.as_str());
+        let targets = self.site.targets.iter();
+        if reported == Some(spec.revision.as_str()) || targets.clone().any(|it| runs(it, spec)) {
+            return None;
+        }
+        let mut known = targets.filter_map(|it| it.revision.as_deref());
+        known.next().or(reported).map(str::to_owned)
+    }
+
     /// What reports say about the whole environment, where they say nothing about its targets.
     fn reported(&self) -> Option<&'a ReportedRevision> {
         let status = self.status()?;
@@ -199,7 +233,7 @@ impl<'a> AttemptContext<'a> {
             .max_by_key(|other| merged_at(other))
             .is_some_and(|last| {
                 let is_other = last.spec.revision != self.promotion.spec.revision;
-                is_other && phase_of(last) != Some(Phase::Succeeded)
+                is_other && !has_arrived(last)
             })
     }
 
@@ -276,6 +310,14 @@ impl<'a> AttemptContext<'a> {
         };
         ask(&question).hold()
     }
+}
+
+/// Whether the site has run the revision of a promotion, whatever its checks said.
+fn has_arrived(promotion: &Promotion) -> bool {
+    let status = promotion.status.as_ref();
+    let reason = status.and_then(|status| status.reason.as_deref());
+    let phase = phase_of(promotion);
+    matches!(phase, Some(Phase::Succeeded | Phase::Verifying)) || reason == Some(CHECK_FAILED)
 }
 
 /// Why a promotion may not go on because of these Freezes, which cover its pipeline now.

@@ -1,5 +1,5 @@
-//! The phases of a promotion: `AwaitingApproval → Running → WaitingForMerge → Deploying → Succeeded`, and
-//! how it ends otherwise.
+//! The phases of a promotion: `AwaitingApproval → Running → WaitingForMerge → Deploying → Verifying →
+//! Succeeded`, and how it ends otherwise.
 
 use std::{ops::ControlFlow, time::Duration};
 
@@ -9,8 +9,8 @@ use api::{
 };
 
 use super::{
-    AttemptPlan, BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, ExternalAction, NOTHING_REPORTS,
-    STRATEGY_CHANGED,
+    AttemptPlan, BRANCH_CHANGED_BY_OTHERS, CHECK_FAILED, DEPLOY_FAILED, ExternalAction,
+    NOTHING_REPORTS, STRATEGY_CHANGED,
     change::dropped_at_end,
     context::{AttemptContext, AttemptInput, ObservedPullRequest},
     outcome::{WAITS_TO_BE_MERGED, with_condition},
@@ -33,19 +33,24 @@ pub fn attempt(promotion: &Promotion, input: &AttemptInput<'_>, now: Timestamp) 
         return stay(status);
     };
     let context = AttemptContext::new(promotion, pipeline, input, now);
+    let is_over = status.phase.is_some_and(Phase::is_terminal);
+    let checks = (!is_over).then(|| context.check_summaries());
     let mut next = Attempt {
         context,
         status,
         now,
     }
     .next();
+    if let Some(checks) = checks {
+        next.status.checks = checks;
+    }
     next.status = with_condition(dropped_at_end(next.status), now);
     next.status.approvals = approvals::observe(promotion, now);
     next.status.observed_generation = promotion.metadata.generation;
     next
 }
 
-fn stay(status: PromotionStatus) -> AttemptPlan {
+pub(super) fn stay(status: PromotionStatus) -> AttemptPlan {
     AttemptPlan {
         action: ExternalAction::Nothing,
         status,
@@ -54,9 +59,9 @@ fn stay(status: PromotionStatus) -> AttemptPlan {
     }
 }
 
-struct Attempt<'a> {
-    context: AttemptContext<'a>,
-    status: PromotionStatus,
+pub(super) struct Attempt<'a> {
+    pub(super) context: AttemptContext<'a>,
+    pub(super) status: PromotionStatus,
     now: Timestamp,
 }
 
@@ -67,7 +72,7 @@ impl Attempt<'_> {
         if phase.is_terminal() {
             let is_late =
                 phase == Phase::Failed && self.status.reason.as_deref() == Some(DEPLOY_FAILED);
-            return match is_late && is_deployed {
+            return match is_late && is_deployed && self.context.checks().have_passed() {
                 true => self.succeed(),
                 false => stay(self.status),
             };
@@ -79,9 +84,10 @@ impl Attempt<'_> {
             return self.end_withdrawn(is_deployed);
         }
         if is_deployed {
-            return self.succeed();
+            return self.arrive();
         }
         match phase {
+            Phase::Verifying => self.verify(),
             Phase::WaitingForMerge => self.follow(),
             Phase::Deploying => self.deploy(),
             _ => self.run(),
@@ -103,7 +109,7 @@ impl Attempt<'_> {
     }
 
     /// The site runs the revision, by this promotion or by other means.
-    fn succeed(self) -> AttemptPlan {
+    pub(super) fn succeed(self) -> AttemptPlan {
         let name = &self.context.promotion.spec.environment;
         let message = format!("{name} runs {}", self.context.promotion.spec.revision);
         self.close(Phase::Succeeded, "Deployed", message)
@@ -113,7 +119,12 @@ impl Attempt<'_> {
     fn end_withdrawn(mut self, is_deployed: bool) -> AttemptPlan {
         self.note_merge();
         if is_deployed && self.status.merged_at.is_some() {
-            return self.succeed();
+            if let Some(message) = self.failed_check() {
+                return self.end(Phase::Failed, CHECK_FAILED, message);
+            }
+            if self.context.checks().have_passed() {
+                return self.succeed();
+            }
         }
         let withdrawn = self.context.promotion.spec.withdrawn.as_ref();
         let reason = withdrawn.map_or("", |withdrawn| withdrawn.reason.as_str());
@@ -374,21 +385,21 @@ impl Attempt<'_> {
         }
     }
 
-    fn end(mut self, phase: Phase, reason: &str, message: String) -> AttemptPlan {
+    pub(super) fn end(mut self, phase: Phase, reason: &str, message: String) -> AttemptPlan {
         self.status.finished_at = Some(stored(self.now));
         self.status.next_attempt = None;
         self.set(phase, reason, message);
         stay(self.status)
     }
 
-    fn set(&mut self, phase: Phase, reason: &str, message: String) {
+    pub(super) fn set(&mut self, phase: Phase, reason: &str, message: String) {
         self.status.phase = Some(phase);
         self.status.reason = Some(reason.to_owned());
         self.status.message = Some(message);
     }
 
     /// Records that the change is in git.
-    fn note_merge(&mut self) {
+    pub(super) fn note_merge(&mut self) {
         let ObservedPullRequest::Merged { commit, .. } = &self.context.input.pull_request else {
             return;
         };

@@ -57,7 +57,7 @@ pub fn pull_request_lookup(
     let context = AttemptContext::new(promotion, pipeline, input, now);
     let status = promotion.status.clone().unwrap_or_default();
     let phase = status.phase.unwrap_or(Phase::AwaitingApproval);
-    let is_settled = phase.is_terminal() || phase == Phase::Deploying;
+    let is_settled = phase.is_terminal() || matches!(phase, Phase::Deploying | Phase::Verifying);
     if is_settled || promotion.spec.strategy.pull_request.is_none() {
         return PullRequestLookup::Skip;
     }

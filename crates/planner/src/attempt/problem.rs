@@ -8,7 +8,7 @@ use api::promotion::{Phase, PromotionStatus};
 use crate::{conditions::cut, hold::HoldReason};
 
 use super::{
-    BRANCH_CHANGED_BY_OTHERS, DEPLOY_FAILED, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED,
+    BRANCH_CHANGED_BY_OTHERS, CHECK_FAILED, DEPLOY_FAILED, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED,
     NOT_MERGEABLE, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
 };
 
@@ -59,6 +59,7 @@ fn resolution(phase: Phase, reason: &str) -> Option<&'static str> {
         }
         "ArtifactNotFound" => "resolved by pushing the artifact to that repository again",
         "NoArtifact" => "resolved by an app that Flux gets from an OCIRepository",
+        CHECK_FAILED if phase.is_terminal() => "resolved by a newer revision, or by `sluice retry`",
         DEPLOY_FAILED => "resolved by mending the deployment, or by a newer revision",
         "SecretMissing" | "SecretForbidden" | "InvalidCredentials" => {
             "resolved by writing the Secret that secretRef names, with the keys the strategy needs"

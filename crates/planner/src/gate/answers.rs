@@ -69,6 +69,13 @@ impl GateVerdict {
     }
 }
 
+impl GateVerdict {
+    /// A way back after a failed check passes without being asked.
+    pub(super) fn by_failed_check() -> Self {
+        Self::PassByRequest("passed: a failed check led back".to_owned())
+    }
+}
+
 impl From<Option<Hold>> for GateVerdict {
     fn from(hold: Option<Hold>) -> Self {
         hold.map_or(Self::Pass, Self::Wait)
@@ -162,7 +169,11 @@ pub(crate) fn merge(one: Vec<GateAnswer>, other: Vec<GateAnswer>) -> Vec<GateAns
 
 impl Questions<'_> {
     fn ask(&self, gate: &Gate) -> GateVerdict {
-        let request = self.site.as_ref().and_then(|it| it.wanted.request.as_ref());
+        let wanted = self.site.as_ref().map(|it| it.wanted);
+        if wanted.is_some_and(|it| it.cause.is_some()) && gate.rollback_skips {
+            return GateVerdict::by_failed_check();
+        }
+        let request = wanted.and_then(|it| it.request.as_ref());
         if let Some(request) = request.filter(|it| gate.is_skipped(Some(it.kind))) {
             return GateVerdict::by_request(request.by.as_deref());
         }

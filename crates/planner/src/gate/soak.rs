@@ -2,7 +2,7 @@
 
 use api::pipeline::When;
 
-use super::{Ask, Gate, GateStage, GateVerdict, readiness};
+use super::{Ask, Gate, GateStage, GateVerdict, readiness, verified};
 use crate::{
     hold::{Hold, HoldReason},
     plan::{CandidateSource, SourceVotes},
@@ -21,7 +21,7 @@ fn ask(source: &CandidateSource<'_>) -> GateVerdict {
     let CandidateSource::Environment(votes) = source else {
         return GateVerdict::Pass;
     };
-    if readiness::ask(source).is_closed() {
+    if readiness::ask(source).is_closed() || verified::ask(source).is_closed() {
         return GateVerdict::NotAsked;
     }
     if votes.candidate().is_some() {

@@ -33,6 +33,11 @@ fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
 /// The hold of a revision that waits for a promotion, or for the one of this name that brings the same.
 pub(crate) fn hold(wanted: &WantedRevision, first: &Promotion, name: &str) -> Hold {
     let revision = first.spec.shown_revision();
+    if first.spec.cause.is_some() {
+        let sentence = format!("{revision}, which a failed check led back to, is under way");
+        let resolved_by = format!("the end of promotion {name}, or a request");
+        return Hold::new(HoldReason::RequestUnderWay, sentence, resolved_by);
+    }
     if first.spec.request.is_some() {
         let sentence = format!("{revision}, which a person requested, is under way");
         let resolved_by = format!("the end of promotion {name}");

@@ -109,6 +109,10 @@ fn answer(
 /// is taken back.
 fn reject_or_keep(promotion: &Promotion, rejected: &mut Vec<String>) {
     let spec = &promotion.spec;
+    // What failed its checks stays rejected: otherwise the way back would be taken again.
+    if spec.cause.is_some() {
+        return;
+    }
     if is_rollback(promotion) {
         rejected.retain(|it| Some(it) != spec.replaces.as_ref());
     } else if !rejected.contains(&spec.revision) {

@@ -14,6 +14,7 @@ use api::{
 
 use super::input::PlanInput;
 use crate::{
+    checks::CheckStates,
     evidence::relies_on_reports,
     fold::revision_and_version,
     gate::soak,
@@ -50,7 +51,7 @@ pub(crate) enum CandidateSource<'a> {
 }
 
 impl<'a> CandidateSource<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         input: &PlanInput<'a>,
         environment: &Environment,
         settings: &PromotionSettings,
@@ -140,7 +141,7 @@ pub(crate) struct SourceVotes<'a> {
 
 /// The revision that one target is ready at, or that a report without a target names.
 pub(crate) struct TargetVote<'a> {
-    revision: &'a str,
+    pub(crate) revision: &'a str,
     version: Option<String>,
     pub(crate) since: Timestamp,
     target: Option<&'a TargetStatus>,
@@ -182,7 +183,10 @@ impl<'a> SourceVotes<'a> {
     fn of_any_target(&self) -> Option<Candidate<'a>> {
         let votes = self.newest_first();
         let newest = votes.first()?;
-        let vote = votes.iter().find(|vote| self.opens_at(vote) <= self.now)?;
+        let may_go_on = |vote: &&TargetVote<'_>| {
+            self.opens_at(vote) <= self.now && self.checks(vote.revision).have_passed()
+        };
+        let vote = votes.iter().find(may_go_on)?;
         let is_newer = newest.revision != vote.revision && self.now < self.opens_at(newest);
         let soaking = || soak::hold(self, &newest.shown(), self.opens_at(newest));
         Some(Candidate {
@@ -212,6 +216,26 @@ impl<'a> SourceVotes<'a> {
             vouched_by: self.targets.iter().filter(runs).collect(),
             soaking: None,
         })
+    }
+
+    /// How the checks of the source environment stand for a revision.
+    pub(crate) fn checks(&self, revision: &str) -> CheckStates<'a> {
+        let name = &self.source.name;
+        let status = self.model.environments.get(name);
+        CheckStates::verify(&self.pipeline.spec, name, status, revision)
+    }
+
+    /// Whether a revision of the source environment has yet to be ready for long enough.
+    pub(crate) fn is_soaking(&self, revision: &str) -> bool {
+        match self.when {
+            When::AllTargetsReady => {
+                self.shared_revision() == Ok(revision) && self.now < self.all_opens_at()
+            }
+            When::AnyTargetReady => {
+                let mut votes = self.newest_first().into_iter();
+                votes.any(|it| it.revision == revision && self.now < self.opens_at(&it))
+            }
+        }
     }
 
     /// When a revision has soaked.

@@ -13,16 +13,18 @@ use super::{
     candidate::{Candidate, source_of},
     gates::Answers,
     input::PlanInput,
-    request,
+    request, rollback,
     site::{SiteDecision, SitePlanner, WantedRevision},
 };
 use crate::{
     attempt::promotion_problem,
+    checks,
     fold::push_front,
     gate::{self, CandidateQuestion, signature::is_signed, targets},
     hold::Hold,
     promotion_phase::{
-        is_deploying, is_rejected, is_rollback, is_unmerged, name_of, phase_of, was_merged,
+        is_deploying, is_rejected, is_rollback, is_unmerged, is_verifying, name_of, phase_of,
+        was_merged,
     },
     time::Timestamp,
     validity,
@@ -43,8 +45,15 @@ pub(super) fn plan(input: &PlanInput<'_>, environment: &Environment) -> Environm
         says: unchanged(input, &environment.name),
         ..EnvironmentDecision::default()
     };
+    if let Some((request, steps, text)) = checks::retry(input, environment) {
+        let handled = request::handled(input, &environment.name, &request, (None, &text));
+        decision.says.last_request = Some(handled);
+        decision.steps = steps;
+        return decision.finish();
+    }
     let Some(settings) = settings(input, environment) else {
         request::refuse_where_nothing_is_promoted(input, environment, &mut decision.says);
+        decision.says.hold = rollback::without_strategy(input, environment);
         return decision;
     };
     cancel::take_back(input, &environment.name, &mut decision);
@@ -58,6 +67,7 @@ pub(super) fn plan(input: &PlanInput<'_>, environment: &Environment) -> Environm
             planner.hold_all(hold, next, &mut decision);
         }
         None if planner.take_up_request(&mut decision) => {}
+        None if planner.roll_back(&mut decision) => {}
         None => planner.follow_source(&mut decision),
     }
     decision.finish()
@@ -85,8 +95,12 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
             push_front(&mut rejected, revision);
         }
     }
+    let mut ran = with_promotions(input, name, &here);
+    if let Some(status) = status {
+        checks::remember(&mut ran, input.spec, name, status, input.now);
+    }
     EnvironmentPlan {
-        ran: with_promotions(input, name, &here),
+        ran,
         rejected,
         last_request: status.and_then(|status| status.last_request.clone()),
         overrides: status.map(|it| it.overrides.clone()).unwrap_or_default(),
@@ -116,7 +130,9 @@ fn with_promotions(input: &PlanInput<'_>, name: &str, here: &[&Promotion]) -> Ve
 
 /// The promotion to show: one under way, else the last.
 fn most_relevant<'a>(here: &[&'a Promotion]) -> Option<&'a Promotion> {
-    let under_way = |promotion: &&&Promotion| is_unmerged(promotion) || is_deploying(promotion);
+    let under_way = |promotion: &&&Promotion| {
+        is_unmerged(promotion) || is_deploying(promotion) || is_verifying(promotion)
+    };
     here.iter().rev().find(under_way).or(here.last()).copied()
 }
 
@@ -178,7 +194,7 @@ impl SitePlanner<'_> {
     }
 
     /// Promotes what the source environment or the pipeline's source has, without a request.
-    fn follow_source(&self, decision: &mut EnvironmentDecision) {
+    pub(super) fn follow_source(&self, decision: &mut EnvironmentDecision) {
         let hold = gate::ask_source(&self.source).hold();
         match self.candidate.as_ref().filter(|_| hold.is_none()) {
             Some(candidate) => self.follow(candidate, decision),
@@ -262,7 +278,7 @@ impl SitePlanner<'_> {
         }
     }
 
-    fn say(&self, decision: &SiteDecision, environment: &mut EnvironmentDecision) {
+    pub(super) fn say(&self, decision: &SiteDecision, environment: &mut EnvironmentDecision) {
         let says = &mut environment.says;
         says.hold = says.hold.take().or_else(|| decision.hold.clone());
         says.waiting_approval = says

@@ -21,19 +21,19 @@ use crate::{
     validity,
 };
 
-pub(super) struct PlanInput<'a> {
-    pub(super) pipeline: &'a Pipeline,
-    pub(super) spec: &'a PipelineSpec,
-    pub(super) model: &'a PipelineStatus,
+pub(crate) struct PlanInput<'a> {
+    pub(crate) pipeline: &'a Pipeline,
+    pub(crate) spec: &'a PipelineSpec,
+    pub(crate) model: &'a PipelineStatus,
     /// This pipeline's promotions, oldest first.
-    pub(super) promotions: Vec<&'a Promotion>,
-    pub(super) now: Timestamp,
+    pub(crate) promotions: Vec<&'a Promotion>,
+    pub(crate) now: Timestamp,
     /// The same promotions by site: a pipeline may have a thousand sites.
     by_site: BTreeMap<PromotionSite, Vec<&'a Promotion>>,
 }
 
 impl<'a> PlanInput<'a> {
-    pub(super) fn new(
+    pub(crate) fn new(
         pipeline: &'a Pipeline,
         model: &'a PipelineStatus,
         promotions: &'a [Promotion],
@@ -61,7 +61,7 @@ impl<'a> PlanInput<'a> {
         }
     }
 
-    pub(super) fn name(&self) -> &'a str {
+    pub(crate) fn name(&self) -> &'a str {
         self.pipeline.metadata.name.as_deref().unwrap_or_default()
     }
 
@@ -80,18 +80,23 @@ impl<'a> PlanInput<'a> {
             .map(|environment| environment.name.as_str())
     }
 
-    pub(super) fn status(&self, environment: &str) -> Option<&'a EnvironmentStatus> {
+    pub(crate) fn status(&self, environment: &str) -> Option<&'a EnvironmentStatus> {
         self.model.environments.get(environment)
     }
 
-    pub(super) fn targets(&self, environment: &str) -> &'a [TargetStatus] {
+    pub(crate) fn targets(&self, environment: &str) -> &'a [TargetStatus] {
         self.status(environment)
             .map(|status| status.targets.as_slice())
             .unwrap_or_default()
     }
 
+    /// What people read of a revision.
+    pub(crate) fn version_of(&self, revision: &str) -> String {
+        super::request::known_version(self, revision)
+    }
+
     /// The settings for promotions into an environment, if they say how.
-    pub(super) fn settings(&self, environment: &str) -> Option<&'a PromotionSettings> {
+    pub(crate) fn settings(&self, environment: &str) -> Option<&'a PromotionSettings> {
         self.spec
             .promotion_into(environment)
             .filter(|settings| !validity::strategies(&settings.strategy).is_empty())
@@ -103,11 +108,10 @@ impl<'a> PlanInput<'a> {
         environment: &str,
         settings: &PromotionSettings,
     ) -> Vec<SiteState<'a>> {
-        let stored = self.targets(environment);
         if settings.scope != Some(Scope::Target) {
-            let site = PromotionSite::environment(environment);
-            return vec![self.site(site, None, stored.iter().collect())];
+            return vec![self.whole(environment)];
         }
+        let stored = self.targets(environment);
         let mut sites = Vec::new();
         let mut known = BTreeSet::new();
         for target in stored {
@@ -126,6 +130,12 @@ impl<'a> PlanInput<'a> {
             sites.push(self.site(site, Some(target_of_promotion), vec![target]));
         }
         sites
+    }
+
+    /// The environment as one site.
+    pub(super) fn whole(&self, environment: &str) -> SiteState<'a> {
+        let site = PromotionSite::environment(environment);
+        self.site(site, None, self.targets(environment).iter().collect())
     }
 
     fn site(

@@ -185,6 +185,7 @@ pub(super) fn wanted(
         revision,
         verified_at: None,
         request: Some(request.clone()),
+        cause: None,
     })
 }
 

@@ -66,6 +66,7 @@ impl SitePlanner<'_> {
                 by: request.by.clone(),
                 ..Request::default()
             }),
+            cause: None,
         };
         let decision = self.start_if_gates_pass(SiteQuestion {
             pipeline: self.input.pipeline,

@@ -8,6 +8,7 @@ use api::{
 
 use super::{input::PlanInput, site::WantedRevision};
 use crate::{
+    attempt::CHECK_FAILED,
     promotion_phase::{is_unmerged, names_revision, phase_of},
     site::site_of,
 };
@@ -28,7 +29,9 @@ pub(super) fn failed(
         asked.is_some_and(|asked| asked.id == request.id)
     };
     let is_failed = |promotion: &&&Promotion| {
-        phase_of(promotion) == Some(Phase::Failed) && is_last_of_site(input, promotion)
+        phase_of(promotion) == Some(Phase::Failed)
+            && is_last_of_site(input, promotion)
+            && !is_checked_where_it_runs(input, promotion)
     };
     let found = named.iter().find(is_answer);
     let Some(promotion) = found.or_else(|| named.iter().find(is_failed)) else {
@@ -45,6 +48,7 @@ pub(super) fn failed(
             kind: kind.unwrap_or(RequestKind::Promote),
             ..request.clone()
         }),
+        cause: None,
     })
 }
 
@@ -54,6 +58,15 @@ fn is_last_of_site(input: &PlanInput<'_>, promotion: &Promotion) -> bool {
     let mut newest_first = input.promotions.iter().rev();
     let last = newest_first.find(|it| site_of(&it.spec, namespace) == site);
     last.is_some_and(|last| last.metadata.name == promotion.metadata.name)
+}
+
+/// Whether a check failed it and its revision still runs: then its checks are started again, not it.
+fn is_checked_where_it_runs(input: &PlanInput<'_>, promotion: &Promotion) -> bool {
+    let status = promotion.status.as_ref();
+    let reason = status.and_then(|status| status.reason.as_deref());
+    let mut targets = input.targets(&promotion.spec.environment).iter();
+    let is_running = targets.any(|it| it.revision.as_ref() == Some(&promotion.spec.revision));
+    reason == Some(CHECK_FAILED) && is_running
 }
 
 /// Why there is nothing to retry. What only waits for its next attempt is retried without a request.

@@ -35,6 +35,8 @@ pub(crate) struct WantedRevision {
     pub(crate) verified_at: Option<Timestamp>,
     /// The request, if a person asked for it.
     pub(crate) request: Option<Request>,
+    /// The uid of the promotion whose checks failed, if that led back to it.
+    pub(crate) cause: Option<String>,
 }
 
 impl WantedRevision {
@@ -45,7 +47,14 @@ impl WantedRevision {
             version: candidate.version.clone(),
             verified_at: candidate.verified_at,
             request: None,
+            cause: None,
         }
+    }
+
+    /// What is asked for, by a person or because a check failed; nothing for a candidate.
+    pub(crate) fn kind(&self) -> Option<RequestKind> {
+        let asked = self.request.as_ref().map(|request| request.kind);
+        asked.or(self.cause.as_ref().map(|_| RequestKind::Rollback))
     }
 }
 
@@ -225,7 +234,8 @@ impl<'a> SitePlanner<'a> {
         let is_past_approval = phase_of(promotion) == Some(Phase::WaitingForMerge)
             && !(is_automatic && self.approvals(promotion).is_missing());
         let has_same_policy = spec.needs_approval == self.settings.needs_approval()
-            && spec.approval_policy == self.settings.approval_policy;
+            && spec.approval_policy == self.settings.approval_policy
+            || spec.cause.is_some() && !spec.needs_approval;
         spec.strategy == self.settings.strategy && (is_past_approval || has_same_policy)
     }
 
@@ -288,12 +298,13 @@ impl<'a> SitePlanner<'a> {
         }
     }
 
-    /// The promotion under way that a person requested, also one whose successor was never created.
+    /// The promotion under way that a person requested or a failed check led to, also one whose successor was never created.
     fn requested<'b>(&self, site: &SiteState<'b>) -> Option<&'b Promotion> {
         let is_requested = |promotion: &&&Promotion| {
             let is_under_way = is_unmerged(promotion) || is_deploying(promotion);
-            promotion.spec.request.is_some()
-                && (is_under_way || self.lacks_successor(promotion, site))
+            promotion.spec.cause.is_some() && is_under_way
+                || promotion.spec.request.is_some()
+                    && (is_under_way || self.lacks_successor(promotion, site))
         };
         site.promotions.iter().rev().find(is_requested).copied()
     }
@@ -306,7 +317,7 @@ impl<'a> SitePlanner<'a> {
         site: &SiteState<'b>,
         rejected: &[String],
     ) -> Option<&'b Promotion> {
-        if wanted.request.is_some() {
+        if wanted.kind().is_some() {
             return None;
         }
         let is_approved = |promotion: &&&Promotion| {
@@ -352,7 +363,7 @@ impl<'a> SitePlanner<'a> {
         let is_stale = |promotion: &&&Promotion| {
             is_unmerged(promotion)
                 && promotion.spec.revision != wanted.revision
-                && (promotion.spec.request.is_none() || request.is_some())
+                && (is_by_itself(promotion) || request.is_some())
         };
         site.promotions
             .iter()
@@ -363,6 +374,11 @@ impl<'a> SitePlanner<'a> {
             })
             .collect()
     }
+}
+
+/// Whether neither a person nor a failed check led to it.
+fn is_by_itself(promotion: &Promotion) -> bool {
+    promotion.spec.request.is_none() && promotion.spec.cause.is_none()
 }
 
 /// The revisions that a site has or is about to get, other than the wanted one. Where it stays as it

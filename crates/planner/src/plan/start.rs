@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::{
     Promotion,
     names::{ENVIRONMENT_LABEL, PIPELINE_LABEL, SITE_LABEL, label_value, promotion_name},
-    pipeline::Strategy,
+    pipeline::{RanRevision, Strategy},
     promotion::{PromotionRequest, PromotionSpec},
     revision::shown,
 };
@@ -19,7 +19,7 @@ use super::{
 use crate::{
     gate::approvals::ApprovalQuestion,
     promotion_diff::source_range_of_new,
-    promotion_phase::{is_deploying, is_unmerged, name_of, shown_by},
+    promotion_phase::{is_deploying, is_unmerged, is_verifying, name_of, shown_by},
     site_state::SiteState,
     time::stored,
     version_order,
@@ -39,7 +39,7 @@ impl SitePlanner<'_> {
         let mut steps: Vec<_> = site
             .promotions
             .iter()
-            .filter(|old| is_unmerged(old) || is_deploying(old))
+            .filter(|old| is_unmerged(old) || is_deploying(old) || is_verifying(old))
             .map(|old| end_for_successor(old, &promotion, &by))
             .collect();
         let hold = self.approvals(&promotion).hold();
@@ -67,6 +67,8 @@ impl SitePlanner<'_> {
     pub(super) fn promotion(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> Promotion {
         let input = self.input;
         let ordinal = ordinal(site, &wanted.revision);
+        let is_approved = self.was_approved(wanted);
+        let policy = self.settings.approval_policy.as_ref();
         let digest = input.artifact_digest(&self.environment.name, &wanted.revision);
         let name = promotion_name(input.name(), &site.site, &wanted.revision, ordinal);
         let mut promotion = Promotion::new(
@@ -84,14 +86,14 @@ impl SitePlanner<'_> {
                 source_range: None,
                 ordinal,
                 strategy: self.settings.strategy.clone(),
-                needs_approval: self.settings.needs_approval(),
-                approval_policy: self.settings.approval_policy.clone(),
+                needs_approval: !is_approved && self.settings.needs_approval(),
+                approval_policy: policy.filter(|_| !is_approved).cloned(),
                 request: wanted.request.as_ref().map(|request| PromotionRequest {
                     id: request.id.clone(),
                     kind: request.kind,
                     by: request.by.clone(),
                 }),
-                cause: None,
+                cause: wanted.cause.clone(),
                 withdrawn: None,
                 approvals: Vec::new(),
                 rejection: None,
@@ -108,6 +110,14 @@ impl SitePlanner<'_> {
         let owner = input.pipeline.controller_owner_ref(&());
         promotion.metadata.owner_references = owner.map(|owner| vec![owner]);
         promotion
+    }
+
+    /// Whether a way back leads to a revision that people approved for this environment before.
+    fn was_approved(&self, wanted: &WantedRevision) -> bool {
+        let status = self.input.status(&self.environment.name);
+        let mut ran = status.into_iter().flat_map(|it| &it.ran);
+        let is_it = |it: &RanRevision| it.revision == wanted.revision && it.approved;
+        wanted.cause.is_some() && ran.any(is_it)
     }
 
     fn labels(&self, site: &SiteState<'_>) -> BTreeMap<String, String> {
@@ -157,7 +167,8 @@ fn replaced_digest(site: &SiteState<'_>, digest: Option<&str>) -> Option<String>
 /// A successor takes over the old promotion's pull request, unless it would be opened elsewhere.
 fn end_for_successor(old: &Promotion, new: &Promotion, by: &str) -> Step {
     let name = name_of(old);
-    if is_deploying(old) || destination(&old.spec.strategy) == destination(&new.spec.strategy) {
+    let is_in_git = is_deploying(old) || is_verifying(old);
+    if is_in_git || destination(&old.spec.strategy) == destination(&new.spec.strategy) {
         return Step::SupersedePromotion {
             name,
             by: by.to_owned(),

@@ -1,6 +1,7 @@
 //! Finds the environments that lose a safeguard by an edit of a pipeline.
 //!
-//! Safeguards are `manual`, `approvalPolicy`, `soak`, `when` and `requireVerifiedSource`. Without the right to approve, nobody can
+//! Safeguards are `manual`, `approvalPolicy`, `verify`, `checks`, `soak`, `when` and
+//! `requireVerifiedSource`. Without the right to approve, nobody can
 //! weaken one, change the targets or the strategy of an environment that has one, or delete its pipeline:
 //! otherwise a person who may edit could remove a safeguard, promote, and restore it.
 
@@ -8,7 +9,9 @@ use std::time::Duration;
 
 use api::{
     Pipeline,
-    pipeline::{ApprovalPolicy, Environment, PipelineSpec, PromotionSettings, When},
+    pipeline::{
+        ApprovalPolicy, Check, Environment, OnFailure, PipelineSpec, PromotionSettings, When,
+    },
 };
 
 /// The names of the environments that lose a safeguard by an edit, or, without a new pipeline, by its
@@ -37,6 +40,7 @@ fn is_weakened(before: &PromotionRules<'_>, new: Option<&PipelineSpec>) -> bool 
 
 /// The safeguards, targets and strategy of one environment.
 struct PromotionRules<'a> {
+    spec: &'a PipelineSpec,
     environment: &'a Environment,
     settings: Option<&'a PromotionSettings>,
 }
@@ -45,9 +49,44 @@ impl<'a> PromotionRules<'a> {
     fn of(spec: &'a PipelineSpec, environment: &'a Environment) -> Self {
         let settings = environment.promotion.as_ref().or(spec.promotion.as_ref());
         Self {
+            spec,
             environment,
             settings,
         }
+    }
+
+    /// The checks before the environment.
+    fn checks(&self) -> &'a [String] {
+        let settings = self.settings;
+        settings.map(|it| it.checks.as_slice()).unwrap_or_default()
+    }
+
+    /// The checks in the environment.
+    fn verify(&self) -> &'a [String] {
+        let verify = self.environment.verify.as_ref();
+        verify.map(|it| it.checks.as_slice()).unwrap_or_default()
+    }
+
+    fn rolls_back(&self) -> bool {
+        let verify = self.environment.verify.as_ref();
+        verify.is_some_and(|it| it.on_failure == OnFailure::Rollback)
+    }
+
+    /// How its checks are defined.
+    fn definitions(&self) -> Vec<&'a Check> {
+        let names = self.checks().iter().chain(self.verify());
+        names.filter_map(|name| self.spec.check(name)).collect()
+    }
+
+    /// Whether the other one lacks a check, or has it defined differently.
+    fn has_more_checks_than(&self, new: &Self) -> bool {
+        let lacks = |old: &[String], new: &[String]| !old.iter().all(|it| new.contains(it));
+        let definitions = new.definitions();
+        let is_redefined = |check: &&Check| !definitions.contains(check);
+        lacks(self.checks(), new.checks())
+            || lacks(self.verify(), new.verify())
+            || self.rolls_back() && !new.rolls_back()
+            || self.definitions().iter().any(is_redefined)
     }
 
     fn needs_approval(&self) -> bool {
@@ -74,13 +113,16 @@ impl<'a> PromotionRules<'a> {
     fn is_guarded(&self) -> bool {
         let is_strict = self.when() == Some(When::AllTargetsReady);
         let is_verified = self.requires_verified_source();
-        self.needs_approval() || !self.soak().is_zero() || is_strict || is_verified
+        let is_checked = !self.checks().is_empty() || !self.verify().is_empty();
+        let waits = self.needs_approval() || !self.soak().is_zero() || is_strict;
+        waits || is_verified || is_checked
     }
 
     fn is_stricter_than(&self, new: &Self) -> bool {
         let all_to_less = self.when() == Some(When::AllTargetsReady) || new.allows_any();
         self.needs_approval() && !new.needs_approval()
             || is_stricter(self.approval_policy(), new.approval_policy())
+            || self.has_more_checks_than(new)
             || self.soak() > new.soak()
             || self.requires_verified_source() && !new.requires_verified_source()
             || self.when() != new.when() && all_to_less

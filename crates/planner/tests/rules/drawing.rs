@@ -9,14 +9,18 @@
 //! revision and its state, then since when it has been ready (an hour unless it says otherwise),
 //! its cluster, and what its revision follows. Each further line adds one fact; see `fact`.
 
+use std::collections::BTreeSet;
+
 use api::{
-    Pipeline, Promotion, Time,
-    names::{REQUEST_ANNOTATION, promotion_name},
+    CheckRun, Pipeline, Promotion, Time,
+    check_run::{CheckCause, CheckRunSpec, CheckRunStatus},
+    names::{REQUEST_ANNOTATION, check_run_name, promotion_name},
     pipeline::{
-        AppReference, ApprovalPolicy, Approver, ClusterAppReference, ClusterReference, Environment,
-        EnvironmentStatus, Evidence, HandledRequest, PipelineSpec, PipelineStatus,
-        PromotionSettings, Proposal, PullRequest, ReportedRevision, Request, RequestKind, Scope,
-        Source, SourceKind, Strategy, Target, TargetProblem, TargetStatus, Track, When,
+        AppReference, ApprovalPolicy, Approver, Check, ClusterAppReference, ClusterReference,
+        Environment, EnvironmentStatus, Evidence, ExternalCheck, HandledRequest, OnFailure,
+        PipelineSpec, PipelineStatus, PromotionSettings, Proposal, PullRequest, RanRevision,
+        ReportedRevision, Request, RequestKind, Scope, Source, SourceKind, Strategy, Target,
+        TargetProblem, TargetStatus, Track, When,
     },
     promotion::{
         Approval, ObservedApproval, Phase, PromotionChange, PromotionRequest, PromotionSpec,
@@ -24,11 +28,13 @@ use api::{
     },
     revision::{identity, tag},
 };
+use kube::Resource;
 use planner::{Timestamp, site_of};
 
 pub(crate) struct World {
     pub(crate) pipeline: Pipeline,
     pub(crate) promotions: Vec<Promotion>,
+    pub(crate) runs: Vec<CheckRun>,
 }
 
 impl World {
@@ -38,6 +44,12 @@ impl World {
 
     pub(crate) fn plan(&self) -> planner::Plan {
         planner::plan(&self.pipeline, &self.model(), &self.promotions, now())
+    }
+
+    /// Copies the checks into the status, as the loop does.
+    pub(crate) fn fold_checks(&mut self) {
+        let model = planner::fold_checks(&self.pipeline, &self.runs, self.model());
+        self.pipeline.status = Some(model);
     }
 }
 
@@ -66,6 +78,7 @@ pub(crate) fn draw(text: &str) -> World {
     let mut lines = text.trim().lines().map(str::trim);
     let mut pipeline = Pipeline::new("shop", PipelineSpec::default());
     pipeline.metadata.namespace = Some("default".to_owned());
+    pipeline.metadata.uid = Some("shop-uid".to_owned());
     pipeline.spec.app_ref = Some(AppReference {
         api_version: "helm.toolkit.fluxcd.io/v2".to_owned(),
         kind: "HelmRelease".to_owned(),
@@ -79,13 +92,16 @@ pub(crate) fn draw(text: &str) -> World {
     let mut world = World {
         pipeline,
         promotions: Vec::new(),
+        runs: Vec::new(),
     };
     for text in lines.next().unwrap_or_default().split('>') {
         environment(&mut world, text.trim());
     }
+    define_checks(&mut world.pipeline.spec);
     for line in lines {
         fact(&mut world, line);
     }
+    world.fold_checks();
     world
 }
 
@@ -126,10 +142,36 @@ fn environment(world: &mut World, text: &str) {
     model.environments.insert(name.to_owned(), status);
 }
 
+/// Every check that an environment names is reported by somebody else.
+fn define_checks(spec: &mut PipelineSpec) {
+    let verify = spec.environments.iter().flat_map(|it| &it.verify);
+    let verify = verify.flat_map(|it| &it.checks);
+    let before = spec.environments.iter().flat_map(|it| &it.promotion);
+    let before = before.flat_map(|it| &it.checks);
+    let names: BTreeSet<_> = verify.chain(before).cloned().collect();
+    let check = |name| Check {
+        name,
+        external: Some(ExternalCheck::default()),
+        ..Check::default()
+    };
+    spec.checks = names.into_iter().map(check).collect();
+}
+
 fn configure(environment: &mut Environment, setting: &str) {
-    if setting == "suspended" {
-        environment.suspend = true;
-        return;
+    let words = setting.split_once(' ').unwrap_or((setting, ""));
+    match words {
+        ("suspended", "") => return environment.suspend = true,
+        ("verify", names) => {
+            let names = names.split_whitespace().map(str::to_owned);
+            environment.verify.get_or_insert_default().checks = names.collect();
+            return;
+        }
+        ("back", "") => {
+            let verify = environment.verify.get_or_insert_default();
+            verify.on_failure = OnFailure::Rollback;
+            return;
+        }
+        _ => {}
     }
     let settings = environment
         .promotion
@@ -143,6 +185,9 @@ fn configure(environment: &mut Environment, setting: &str) {
         ("any", "") => settings.when = Some(When::AnyTargetReady),
         ("all", "") => settings.when = Some(When::AllTargetsReady),
         ("per", "target") => settings.scope = Some(Scope::Target),
+        ("checks", names) => {
+            settings.checks = names.split_whitespace().map(str::to_owned).collect();
+        }
         ("soak", length) => settings.soak = Some(length.parse().unwrap()),
         ("timeout", length) => settings.deploy_timeout = Some(length.parse().unwrap()),
         ("no", "strategy") => settings.strategy = Strategy::default(),
@@ -307,6 +352,20 @@ fn fact(world: &mut World, line: &str) {
             let environment = model.environments.get_mut(*environment).unwrap();
             environment.ran = revisions.iter().map(|&it| it.into()).collect();
         }
+        // Revisions that passed the checks there; `+` where people approved them.
+        ["checked", environment, revisions @ ..] => {
+            let environment = model.environments.get_mut(*environment).unwrap();
+            environment.ran = revisions.iter().map(|&it| checked(it)).collect();
+        }
+        ["check", environment, check, revision, verdict, rest @ ..] => {
+            let run = check_run(
+                &world.pipeline,
+                (environment, check, revision),
+                verdict,
+                rest,
+            );
+            world.runs.push(run);
+        }
         ["rejected", environment, revisions @ ..] => {
             model.environments.get_mut(*environment).unwrap().rejected = owned(revisions);
         }
@@ -346,6 +405,46 @@ fn fact(world: &mut World, line: &str) {
         }
         _ => panic!("fact {line:?} is not in the notation"),
     }
+}
+
+fn checked(text: &str) -> RanRevision {
+    let revision = text.trim_end_matches('+');
+    RanRevision {
+        checked_at: Some(ago("2h")),
+        approved: text.ends_with('+'),
+        ..RanRevision::from(revision)
+    }
+}
+
+/// `ENVIRONMENT CHECK REVISION VERDICT [before] [#attempt]`.
+fn check_run(
+    pipeline: &Pipeline,
+    (environment, check, revision): (&str, &str, &str),
+    verdict: &str,
+    rest: &[&str],
+) -> CheckRun {
+    let attempt = rest.iter().find_map(|word| word.strip_prefix('#'));
+    let spec = CheckRunSpec {
+        pipeline: "shop".to_owned(),
+        environment: environment.to_owned(),
+        check: pipeline.spec.check(check).unwrap().clone(),
+        revision: revision.to_owned(),
+        version: revision.to_owned(),
+        attempt: attempt.map_or(0, |attempt| attempt.parse().unwrap()),
+        cause: match rest.contains(&"before") {
+            true => CheckCause::Promotion,
+            false => CheckCause::Verify,
+        },
+        result: None,
+    };
+    let mut run = CheckRun::new(&check_run_name(&spec), spec);
+    run.metadata.owner_references = pipeline.controller_owner_ref(&()).map(|it| vec![it]);
+    run.status = Some(CheckRunStatus {
+        verdict: serde_json::from_value(verdict.into()).unwrap(),
+        message: (verdict == "Failed").then(|| "it was slow".to_owned()),
+        ..CheckRunStatus::default()
+    });
+    run
 }
 
 fn source(spec: &mut PipelineSpec, model: &mut PipelineStatus, kind: &str, revision: &[&str]) {
@@ -460,6 +559,8 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
                     ..PromotionRequest::default()
                 });
             }
+            "cause" => spec.cause = Some(next()),
+            "back" => spec.request.get_or_insert_default().kind = RequestKind::Rollback,
             "merged" => status.merged_at = Some(ago(&next())),
             "because" => status.reason = Some(next()),
             "tried" => status.attempts = next().parse().unwrap(),
@@ -488,6 +589,7 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
     // Later lines are younger.
     let age = format!("{}s", 3000 - world.promotions.len());
     promotion.metadata.creation_timestamp = Some(ago(&age));
+    promotion.metadata.uid = Some(format!("{name}-uid"));
     promotion.status = Some(status);
     promotion
 }

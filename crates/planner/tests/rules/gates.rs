@@ -117,7 +117,7 @@ fn all_closed_gates_are_told_not_only_the_first() {
     check(
         "dev[- broken] > prod{suspended}[1.0.0 ok]",
         "-, suspended unknown, turn unknown, readiness wait SourceNotDeployed, \
-         soak unknown, order unknown, signature unknown, freeze unknown, approvals unknown",
+         soak unknown, order unknown, signature unknown, freeze unknown, checks unknown, approvals unknown",
     );
 }
 
@@ -125,7 +125,7 @@ fn all_closed_gates_are_told_not_only_the_first() {
 fn a_request_passes_readiness_soak_and_order_and_says_so() {
     check(
         "dev[2.0.0 broken 10m] > prod{soak 30m, manual}[3.0.0 ok]\nrequest prod Promote 2.0.0 r1",
-        "2.0.0, readiness requested, soak requested, order requested, \
+        "2.0.0, readiness requested, verified requested, soak requested, order requested, \
          approvals wait AwaitingApproval",
     );
     let world =

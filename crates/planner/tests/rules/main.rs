@@ -13,6 +13,7 @@ mod attempt;
 mod canary;
 mod change;
 mod check_definition;
+mod checks;
 mod drawing;
 mod explain;
 mod fold;

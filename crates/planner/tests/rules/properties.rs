@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::pipeline::RequestKind;
+use api::{check_run::CheckVerdict, pipeline::RequestKind};
 use proptest::prelude::*;
 
 use crate::{drawing::draw, simulation::Simulation};
@@ -51,6 +51,13 @@ enum Happening {
         allows_rollback: bool,
     },
     Thaw,
+    /// A check is measured, or reported.
+    Decide {
+        nth: usize,
+        verdict: CheckVerdict,
+    },
+    /// Somebody deletes a CheckRun.
+    DeleteCheck(usize),
     Wait(u64),
     /// The clock is set back.
     SetBack(u64),
@@ -85,6 +92,14 @@ fn happening() -> impl Strategy<Value = Happening> {
             |(minutes, is_daily, allows_rollback)| Happening::Freeze { minutes, is_daily, allows_rollback }
         ),
         2 => Just(Happening::Thaw),
+        8 => (0..8_usize, prop::sample::select(vec![
+            CheckVerdict::Running,
+            CheckVerdict::Passed,
+            CheckVerdict::Passed,
+            CheckVerdict::Failed,
+            CheckVerdict::Error,
+        ])).prop_map(|(nth, verdict)| Happening::Decide { nth, verdict }),
+        1 => (0..8_usize).prop_map(Happening::DeleteCheck),
         2 => (1..90_u64).prop_map(Happening::Wait),
         1 => (1..90_u64).prop_map(Happening::SetBack),
     ]
@@ -153,6 +168,8 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
             allows_rollback,
         } => simulation.freeze(*minutes, *is_daily, *allows_rollback),
         Happening::Thaw => simulation.thaw(),
+        Happening::Decide { nth, verdict } => simulation.decide_check(*nth, *verdict),
+        Happening::DeleteCheck(nth) => simulation.delete_check(*nth),
         Happening::Wait(minutes) => simulation.now += Duration::from_secs(minutes * 60),
         Happening::SetBack(minutes) => simulation.now -= Duration::from_secs(minutes * 60),
     }
@@ -167,6 +184,7 @@ proptest! {
         (any_target, per_target, is_ordered) in any::<(bool, bool, bool)>(),
         approvals in prop::sample::select(vec!["", "manual", "policy 2 group:sre not-requester expires:30m"]),
         (merges, soaks) in any::<(bool, bool)>(),
+        (verifies, verifies_prod, back, checks) in any::<(bool, bool, bool, bool)>(),
         (dev, prod) in (1..3_usize, 1..3_usize),
     ) {
         let revisions: Vec<_> = (1..7)
@@ -179,9 +197,15 @@ proptest! {
             (per_target, "per target"),
             (merges, "merged by the forge"),
             (soaks, "soak 30m"),
+            (verifies_prod, "verify smoke"),
+            (verifies_prod && back, "back"),
+            (checks, "checks ticket"),
         ];
         let settings: Vec<_> = settings.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
-        let drawing = format!("dev[{}] > prod{{{}}}[{}]", targets(dev), settings.join(", "), targets(prod));
+        let verify = if verifies { "{verify smoke}" } else { "" };
+        let drawing = format!(
+            "dev{verify}[{}] > prod{{{}}}[{}]", targets(dev), settings.join(", "), targets(prod)
+        );
         let mut simulation = Simulation::new(draw(&drawing));
         for (happening, attempts_first, crash) in &happenings {
             happen(&mut simulation, happening, &revisions);

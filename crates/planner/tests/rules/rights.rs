@@ -1,9 +1,9 @@
 //! What people may write by themselves.
 
-use api::{Pipeline, Promotion};
+use api::{CheckRun, Pipeline, Promotion};
 use planner::{
-    WritingUser, approving_group, refuse_freeze, refuse_pipeline, refuse_pipeline_deletion,
-    refuse_promotion,
+    WritingUser, approving_group, refuse_check_run, refuse_freeze, refuse_pipeline,
+    refuse_pipeline_deletion, refuse_promotion,
 };
 use serde_json::{Value, json};
 
@@ -469,4 +469,128 @@ fn freezes_and_overrides_need_their_own_verbs() {
         write("ann: promote", &overriding("{}"), &overriding("{}")),
         "",
     );
+}
+
+fn check_run(patch: Value) -> CheckRun {
+    let bare = json!({"metadata": {"name": "r"}, "spec": {
+        "pipeline": "shop", "environment": "prod", "revision": "1", "version": "1",
+        "attempt": 0, "cause": "Verify", "check": {"name": "ticket", "external": {}},
+    }});
+    serde_json::from_value(merged(bare, patch)).unwrap()
+}
+
+/// The same table is tried on a real API server in `testbed/tests/policy.rs`.
+#[test]
+fn check_runs_are_written_by_sluice_and_results_by_who_may_report() {
+    let old = check_run(json!({}));
+    let sluice = "created and deleted by Sluice";
+    let everything = "ann: report approve promote override";
+    check(
+        ask(everything, |it| refuse_check_run(None, Some(&old), it)),
+        sluice,
+    );
+    check(
+        ask(everything, |it| refuse_check_run(Some(&old), None, it)),
+        sluice,
+    );
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}]);
+    let owned = check_run(json!({"metadata": {"ownerReferences": owner}}));
+    let owners = "the owners of a check run are written by Sluice";
+    check(
+        ask(everything, |it| {
+            refuse_check_run(Some(&old), Some(&owned), it)
+        }),
+        owners,
+    );
+    let result = |result: Value| check_run(json!({"spec": {"result": result}}));
+    for (writer, reported, expected) in [
+        (
+            "ann: approve promote",
+            json!({"passed": true, "by": "ann"}),
+            "the verb report",
+        ),
+        (
+            "ann: report/dev",
+            json!({"passed": true, "by": "ann"}),
+            "the verb report",
+        ),
+        (
+            "ann: report",
+            json!({"passed": true, "by": "bob"}),
+            "spec.result.by must be ann",
+        ),
+        (
+            "ann: report",
+            json!({"passed": true}),
+            "spec.result.by must be ann",
+        ),
+        (
+            "ann: report",
+            json!({"passed": true, "by": "ann", "signature": "a"}),
+            "spec.result.by must be ann",
+        ),
+        ("ann: report", json!({"passed": true, "by": "ann"}), ""),
+        (
+            "ann: report/prod",
+            json!({"passed": false, "by": "ann"}),
+            "",
+        ),
+    ] {
+        let new = result(reported);
+        check(
+            ask(writer, |it| refuse_check_run(Some(&old), Some(&new), it)),
+            expected,
+        );
+    }
+}
+
+#[test]
+fn weakening_checks_needs_the_right_to_approve() {
+    let smoke = json!({"name": "smoke", "external": {}});
+    let ticket = json!({"name": "ticket", "external": {"secretRef": {"name": "ticket"}}});
+    let with = |verify: Value, before: Value, checks: Value| {
+        pipeline(json!({"spec": {"checks": checks, "environments": [
+            {"name": "dev", "targets": []},
+            {"name": "prod", "targets": [], "verify": verify, "promotion": {"checks": before}},
+        ]}}))
+    };
+    let verify = json!({"checks": ["smoke"], "onFailure": "Rollback"});
+    let all = json!([smoke, ticket]);
+    let old = with(verify.clone(), json!(["ticket"]), all.clone());
+    let refused = "may not weaken or remove what guards prod of pipeline shop: the verb approve";
+    let other = json!({"name": "smoke", "job": {"cronJobRef": {"name": "e2e"}}});
+    for (new, expected) in [
+        (
+            with(json!({"checks": []}), json!(["ticket"]), all.clone()),
+            refused,
+        ),
+        (
+            with(json!({"checks": ["smoke"]}), json!(["ticket"]), all.clone()),
+            refused,
+        ),
+        (with(Value::Null, json!(["ticket"]), all.clone()), refused),
+        (with(verify.clone(), json!([]), all.clone()), refused),
+        (
+            with(verify.clone(), json!(["ticket"]), json!([other, ticket])),
+            refused,
+        ),
+        (
+            with(verify.clone(), json!(["ticket"]), json!([smoke])),
+            refused,
+        ),
+        (
+            with(verify.clone(), json!(["ticket", "smoke"]), all.clone()),
+            "",
+        ),
+        (with(verify, json!(["ticket"]), json!([ticket, smoke])), ""),
+    ] {
+        check(
+            ask("ann: promote", |it| refuse_pipeline(Some(&old), &new, it)),
+            expected,
+        );
+        check(
+            ask("ann: approve", |it| refuse_pipeline(Some(&old), &new, it)),
+            "",
+        );
+    }
 }

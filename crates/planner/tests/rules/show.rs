@@ -1,6 +1,8 @@
 //! Plans as text, and what carrying one out does to the world.
 
-use api::{Promotion, names::PromotionSite, promotion::Withdrawal};
+use api::{
+    CheckRun, Promotion, check_run::CheckCause, names::PromotionSite, promotion::Withdrawal,
+};
 use planner::{Plan, Step, site_of, superseded_by};
 
 use crate::drawing::{World, now};
@@ -71,6 +73,17 @@ fn show_step(world: &World, step: &Step) -> String {
             format!("withdraw {}: {reason}", short(world, name))
         }
         Step::RemoveFinished { name } => format!("remove {}", short(world, name)),
+        Step::StartCheckRun(run) => {
+            let spec = &run.spec;
+            let before = match spec.cause {
+                CheckCause::Promotion => " before it enters",
+                CheckCause::Verify => "",
+            };
+            let (check, environment) = (&spec.check.name, &spec.environment);
+            let (revision, attempt) = (&spec.revision, spec.attempt);
+            format!("check {environment} {check} {revision} #{attempt}{before}")
+        }
+        Step::RemoveCheckRun { name } => format!("remove check {name}"),
     }
 }
 
@@ -81,7 +94,14 @@ pub(crate) fn carry_out(world: &mut World, plan: &Plan) {
             Step::StartPromotion(promotion) => {
                 let mut promotion = (**promotion).clone();
                 promotion.metadata.creation_timestamp = Some(api::Time(now()));
+                let name = promotion.metadata.name.clone().unwrap();
+                promotion.metadata.uid = Some(format!("{name}-uid"));
                 world.promotions.push(promotion);
+            }
+            Step::StartCheckRun(run) => world.runs.push((**run).clone()),
+            Step::RemoveCheckRun { name } => {
+                let is_other = |run: &CheckRun| run.metadata.name.as_ref() != Some(name);
+                world.runs.retain(is_other);
             }
             Step::SupersedePromotion { name, by } => withdraw(world, name, superseded_by(by)),
             Step::WithdrawPromotion { name, reason } => withdraw(world, name, reason.clone()),
@@ -94,6 +114,7 @@ pub(crate) fn carry_out(world: &mut World, plan: &Plan) {
     }
     let status = planner::apply(plan, &world.model(), now());
     world.pipeline.status = Some(status);
+    world.fold_checks();
 }
 
 fn withdraw(world: &mut World, name: &str, reason: String) {

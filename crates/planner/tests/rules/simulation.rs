@@ -5,6 +5,7 @@ use std::{collections::BTreeMap, time::Duration};
 use api::{
     Freeze, Promotion, Revision, Time,
     app::AppReading,
+    check_run::{CheckCause, CheckVerdict},
     freeze::{FreezeSpec, ScheduleWindow},
     pipeline::{CoveringFreeze, PipelineStatus, Request, RequestKind},
     promotion::{Approval, Phase, PromotionChange, Rejection},
@@ -150,6 +151,7 @@ impl Simulation {
     pub(crate) fn plan(&mut self, crashes: bool) {
         let mut model = fold(&self.world.pipeline, &self.seen(), self.now);
         model.freezes = self.covering();
+        let model = planner::fold_checks(&self.world.pipeline, &self.world.runs, model);
         self.world.pipeline.status = Some(model.clone());
         if let [only] = model.environments["prod"].targets.as_slice() {
             self.history.extend(only.revision.clone());
@@ -171,8 +173,12 @@ impl Simulation {
         let World {
             pipeline,
             promotions,
+            runs,
         } = &self.world;
-        let plan = planner::plan(pipeline, &self.world.model(), promotions, self.now);
+        let model = self.world.model();
+        let mut plan = planner::plan(pipeline, &model, promotions, self.now);
+        let surplus = planner::surplus_checks(pipeline, &model, promotions, runs);
+        plan.steps.extend(surplus);
         for step in &plan.steps {
             if let Step::StartPromotion(promotion) = step {
                 self.check_start(promotion);
@@ -196,6 +202,10 @@ impl Simulation {
         if spec.request.is_some() {
             return;
         }
+        if let Some(cause) = &spec.cause {
+            return self.check_way_back(promotion, cause);
+        }
+        self.check_verified(promotion);
         let vouches =
             |truth: &&Truth| truth.reachable && truth.ready && truth.revision == spec.revision;
         let source = &self.truth["dev"];
@@ -232,7 +242,8 @@ impl Simulation {
         );
         let was_dropped = last.is_some_and(|last| {
             let asked = last.spec.request.as_ref();
-            let is_rollback = asked.is_some_and(|asked| asked.kind == RequestKind::Rollback);
+            let is_rollback = last.spec.cause.is_some()
+                || asked.is_some_and(|asked| asked.kind == RequestKind::Rollback);
             let is_cancelled = planner::cancellation(last).is_some() && !is_rollback;
             is_cancelled || last.spec.rejection.is_some() && may_merge(last)
         });
@@ -278,6 +289,7 @@ impl Simulation {
                     .iter()
                     .any(|it| is_older(&spec.revision, it.revision.as_deref().unwrap_or_default()));
             let may_go = new.spec.request.is_some()
+                || new.spec.cause.is_some()
                 || spec.rejection.is_some()
                 || is_older(&new.spec.revision, &spec.revision)
                 || is_failed;
@@ -327,7 +339,7 @@ impl Simulation {
                             Some(conclude(&promotion, next, outcome, self.now, 1));
                         continue;
                     }
-                    self.check_act(&promotion);
+                    self.check_act(&promotion, true);
                     self.check_order(&promotion);
                     self.merge(promotion.metadata.name.as_deref().unwrap());
                     conclude(&promotion, next, Outcome::Merged, self.now, 1)
@@ -338,7 +350,7 @@ impl Simulation {
                             Some(conclude(&promotion, next, outcome, self.now, 1));
                         continue;
                     }
-                    self.check_act(&promotion);
+                    self.check_act(&promotion, false);
                     self.check_order(&promotion);
                     let outcome = self.open(&promotion);
                     conclude(&promotion, next, outcome, self.now, 1)
@@ -483,8 +495,115 @@ impl Simulation {
         }
     }
 
+    /// The verdict of the newest attempt of a check.
+    fn verdict(&self, environment: &str, cause: CheckCause, revision: &str) -> CheckVerdict {
+        let runs = self.world.runs.iter().map(|run| (&run.spec, &run.status));
+        let of_revision = runs.filter(|(spec, _)| {
+            spec.environment == environment && spec.cause == cause && spec.revision == revision
+        });
+        let newest = of_revision.max_by_key(|(spec, _)| spec.attempt);
+        let status = newest.and_then(|(_, status)| status.clone());
+        status.unwrap_or_default().verdict
+    }
+
+    fn verifies(&self, environment: &str) -> bool {
+        !self
+            .world
+            .pipeline
+            .spec
+            .verify_checks(environment)
+            .is_empty()
+    }
+
+    /// Nothing goes on that has not passed the checks of dev.
+    fn check_verified(&self, promotion: &Promotion) {
+        let revision = &promotion.spec.revision;
+        let verdict = self.verdict("dev", CheckCause::Verify, revision);
+        let has_passed = !self.verifies("dev") || verdict == CheckVerdict::Passed;
+        assert!(has_passed, "{revision} starts, {verdict:?} in dev");
+    }
+
+    /// A way back leads from a revision that runs and failed its checks, once, to one that passed them, and
+    /// never from what a way back brought.
+    fn check_way_back(&self, promotion: &Promotion, cause: &str) {
+        let of_cause = |it: &&Promotion| it.metadata.uid.as_deref() == Some(cause);
+        let failed = self.world.promotions.iter().find(of_cause).unwrap();
+        let asked = failed.spec.request.as_ref().map(|asked| asked.kind);
+        let is_back = failed.spec.cause.is_some() || asked == Some(RequestKind::Rollback);
+        assert!(!is_back, "a way back from a way back: {failed:?}");
+        let place = site_of(&promotion.spec, "default");
+        let mut others = self.world.promotions.iter();
+        let is_second = others.any(|it| {
+            it.spec.cause.as_deref() == Some(cause) && site_of(&it.spec, "default") == place
+        });
+        assert!(!is_second, "a second way back: {promotion:?}");
+        let revision = &failed.spec.revision;
+        let verdict = self.verdict("prod", CheckCause::Verify, revision);
+        assert_eq!(verdict, CheckVerdict::Failed, "{revision} did not fail");
+        let prod = &self.world.model().environments["prod"];
+        let mut running = prod.targets.iter();
+        let is_running = running.any(|it| it.revision.as_ref() == Some(revision));
+        assert!(is_running, "{revision} has left");
+        let to = prod
+            .ran
+            .iter()
+            .find(|it| it.revision == promotion.spec.revision);
+        assert!(
+            to.unwrap().checked_at.is_some(),
+            "back to what never passed"
+        );
+    }
+
+    /// Nothing enters that has not passed the checks before prod; nothing whose checks failed goes on.
+    fn check_checks(&self, promotion: &Promotion, is_proposed: bool) {
+        let spec = &promotion.spec;
+        let settings = self.world.pipeline.spec.promotion_into("prod").unwrap();
+        if !settings.checks.is_empty() && spec.cause.is_none() {
+            let verdict = self.verdict("prod", CheckCause::Promotion, &spec.revision);
+            let may_go_on = match is_proposed {
+                true => verdict != CheckVerdict::Failed,
+                false => verdict == CheckVerdict::Passed,
+            };
+            assert!(may_go_on, "{} enters, {verdict:?}", spec.revision);
+        }
+        let model = self.world.model();
+        let answers = model.environments["prod"].last_request.as_ref();
+        let answers = answers.and_then(|it| it.promotion.as_ref());
+        let is_asked = spec.request.is_some() || answers == promotion.metadata.name.as_ref();
+        if !is_asked && spec.cause.is_none() && self.verifies("dev") {
+            let verdict = self.verdict("dev", CheckCause::Verify, &spec.revision);
+            assert_ne!(verdict, CheckVerdict::Failed, "{} goes on", spec.revision);
+        }
+    }
+
+    /// A check is measured, or reported.
+    pub(crate) fn decide_check(&mut self, nth: usize, verdict: CheckVerdict) {
+        let count = self.world.runs.len();
+        if count == 0 {
+            return;
+        }
+        let status = self.world.runs[nth % count].status.get_or_insert_default();
+        if status.verdict != CheckVerdict::Failed {
+            status.verdict = verdict;
+        }
+    }
+
+    /// Somebody deletes a CheckRun.
+    pub(crate) fn delete_check(&mut self, nth: usize) {
+        let count = self.world.runs.len();
+        if count > 0 {
+            self.world.runs.remove(nth % count);
+        }
+    }
+
+    /// Every check passes that has not failed.
+    pub(crate) fn pass_checks(&mut self) {
+        (0..self.world.runs.len()).for_each(|nth| self.decide_check(nth, CheckVerdict::Passed));
+    }
+
     /// What must hold whenever something is pushed.
-    fn check_act(&self, promotion: &Promotion) {
+    fn check_act(&self, promotion: &Promotion, is_proposed: bool) {
+        self.check_checks(promotion, is_proposed);
         let spec = &self.world.pipeline.spec;
         assert!(!spec.suspend, "suspended, something is pushed");
         self.check_frozen(promotion);
@@ -493,6 +612,11 @@ impl Simulation {
             Some(policy) => policy.count as usize,
             None => usize::from(settings.manual),
         };
+        let model = self.world.model();
+        let mut ran = model.environments["prod"].ran.iter();
+        let was_approved = promotion.spec.cause.is_some()
+            && ran.any(|it| it.revision == promotion.spec.revision && it.approved);
+        let needed = if was_approved { 0 } else { needed };
         let approvers = self.approvers(promotion);
         assert!(
             approvers >= needed,
@@ -524,7 +648,8 @@ impl Simulation {
             .last_request
             .as_ref()
             .and_then(|it| it.promotion.as_ref());
-        if spec.request.is_some() || answers == promotion.metadata.name.as_ref() {
+        let is_asked = spec.request.is_some() || answers == promotion.metadata.name.as_ref();
+        if is_asked || spec.cause.is_some() {
             return;
         }
         let dev = &model.environments["dev"].targets;
@@ -667,8 +792,10 @@ impl Simulation {
             truth.ready = true;
             truth.failed = None;
         }
-        for _ in 0..8 {
+        for _ in 0..10 {
             self.now += Duration::from_secs(7200);
+            self.plan(false);
+            self.pass_checks();
             self.plan(false);
             // The change is computed before it is approved.
             self.attempt(false);
@@ -680,6 +807,7 @@ impl Simulation {
             (0..4).for_each(|_| self.end_pull_request(0, "merged"));
             self.sync(true);
             self.attempt(false);
+            self.pass_checks();
         }
     }
 

@@ -72,6 +72,11 @@ impl Simulation {
             | HoldReason::OlderThanRunning
             | HoldReason::AlreadyRan
             | HoldReason::Rejected => self.request(RequestKind::Promote, revision),
+            HoldReason::Verifying | HoldReason::CheckPending => self.pass_checks(),
+            HoldReason::VerificationFailed => self.request(RequestKind::Promote, revision),
+            HoldReason::CheckFailed | HoldReason::RollbackNotPossible => {
+                self.request(RequestKind::Retry, "");
+            }
             HoldReason::AwaitingApproval => {
                 let all = (0..4).flat_map(|nth| [(nth, 0), (nth, 1)]);
                 all.for_each(|(nth, person)| self.approve(nth, person));

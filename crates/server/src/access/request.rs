@@ -6,6 +6,7 @@ use runtime::ObjectKey;
 pub(crate) type ResourceType = (&'static str, &'static str);
 pub(crate) const PIPELINES: ResourceType = ("pipelines.weave.works", "pipelines");
 pub(crate) const CHANGES: ResourceType = ("pipelines.weave.works", "changes");
+pub(crate) const CHECK_RUNS: ResourceType = ("pipelines.weave.works", "checkruns");
 pub(crate) const FREEZES: ResourceType = ("pipelines.weave.works", "freezes");
 pub(crate) const TRIGGERS: ResourceType = ("pipeline.jquad.rocks", "pipelinetriggers");
 pub(crate) const CLUSTERS: ResourceType = ("gitops.weave.works", "gitopsclusters");

@@ -73,6 +73,7 @@ pub(super) fn from_to(promotion: &Promotion) -> Element {
 fn asked_by(promotion: &Promotion) -> Element {
     let request = promotion.spec.request.as_ref();
     let text = match request {
+        None if promotion.spec.cause.is_some() => " rollback after a failed check ".to_owned(),
         None => " proposed by the pipeline ".to_owned(),
         Some(request) => {
             let by = request.by.as_deref().unwrap_or("somebody");

@@ -2,6 +2,7 @@
 //! viewer may take, its history, targets and triggers.
 
 mod actions;
+mod checks;
 mod gates;
 mod history;
 mod picture;
@@ -121,6 +122,7 @@ impl PipelineView<'_> {
         }
         parts.push("triggers", self.triggers());
         parts.push("idle", self.idle());
+        parts.push("checks", self.checks());
         parts.push("timeline", self.timeline());
         parts.push("history", self.history());
         parts
@@ -279,6 +281,7 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
             .class("decisions")
             .child(numbered("next-"))
             .into(),
+        parts.html("checks"),
         parts.html("timeline"),
         section("history-title", "History", parts.html("history")).into(),
         tag("div")

@@ -1,19 +1,25 @@
-//! `POST …/environments/{environment}/checks/{check}/report`: a person reports the result of an external check.
+//! `GET /api/v1/checks`: the CheckRuns of a namespace. `POST …/checks/{check}/report`: a person reports the
+//! result of an external check.
 
 use std::sync::Arc;
 
 use api::{CheckRun, check_run::CheckResult};
 use axum::{
     Json,
-    extract::{FromRequest, Path, State},
+    extract::{FromRequest, Path, Query, State},
 };
+use kube::Api;
 use planner::hook::ReportedCheck;
 use serde::Deserialize;
 
-use super::{body::read_json, path::PathKey};
+use super::{
+    body::read_json,
+    path::{NamespacePath, PathKey},
+    show::{ListQuery, ListResponse, list},
+};
 use crate::{
     AppState,
-    access::{AccessRequest, Caller},
+    access::{AccessRequest, CHECK_RUNS, Caller},
     actions::ReportError,
     hooks::refusal_code,
     problem::Problem,
@@ -44,6 +50,18 @@ impl<S: Send + Sync> FromRequest<S> for ReportBody {
 pub(super) struct CheckPath {
     environment: String,
     check: String,
+}
+
+pub(super) async fn all(
+    State(app_state): State<Arc<AppState>>,
+    caller: Caller,
+    NamespacePath(namespace): NamespacePath,
+    Query(query): Query<ListQuery>,
+) -> Result<Json<ListResponse<CheckRun>>, Problem> {
+    let access = AccessRequest::list(CHECK_RUNS, Some(&namespace));
+    caller.authorize(access).await?;
+    let runs = Api::namespaced(app_state.client.clone(), &namespace);
+    list(&runs, query).await
 }
 
 pub(super) async fn report(

@@ -19,7 +19,7 @@ pub(super) async fn document() -> Response {
 }
 
 /// Path, summary, and the schema of the response.
-const READS: [(&str, &str, &str); 20] = [
+const READS: [(&str, &str, &str); 21] = [
     ("/api/v1/pipelines", "All pipelines", "Pipelines"),
     (
         "/api/v1/pipelines/{namespace}",
@@ -93,6 +93,11 @@ const READS: [(&str, &str, &str); 20] = [
     ),
     (freezes::ALL, "The Freezes of a namespace", "Freezes"),
     (
+        "/api/v1/checks/{namespace}",
+        "The CheckRuns of a namespace",
+        "CheckRuns",
+    ),
+    (
         "/api/v1/triggers",
         "All PipelineTriggers",
         "PipelineTriggers",
@@ -129,7 +134,7 @@ const ACTIONS: [(&str, &str); 10] = [
     ),
     (
         "environments/{environment}/retry",
-        "Start the promotion that failed again",
+        "Start the promotion or the checks that failed again",
     ),
     (
         "environments/{environment}/promote",
@@ -208,7 +213,9 @@ fn read_operation(path: &str, summary: &str, schema: &str) -> Value {
     };
     let mut parameters = path_parameters(path);
     let query = match schema {
-        "Pipelines" | "Promotions" | "Changes" | "Freezes" => PAGE_PARAMETERS.to_vec(),
+        "Pipelines" | "Promotions" | "Changes" | "Freezes" | "CheckRuns" => {
+            PAGE_PARAMETERS.to_vec()
+        }
         "GitopsClusters" | "PipelineTriggers" => [&["namespace"], PAGE_PARAMETERS].concat(),
         "TargetObjectsList" => [&["cluster", "targetNamespace"], PAGE_PARAMETERS].concat(),
         "Versions" => [APP_PARAMETERS, &["chart", "version"], PAGE_PARAMETERS].concat(),

@@ -37,6 +37,10 @@ pub struct RanRevision {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub checked_at: Option<Time>,
+    /// The check of the environment that failed for it last; nothing once all passed again.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub failed_check: Option<String>,
     /// When the last target left it for another revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]

@@ -10,12 +10,13 @@ pub(super) enum ListedKind {
     Promotions,
     Changes,
     Freezes,
+    Checks,
     Triggers,
     Clusters,
 }
 
 /// Each kind and its names; the first one is shown in help and completion.
-const KINDS: [(ListedKind, &[&str]); 6] = [
+const KINDS: [(ListedKind, &[&str]); 7] = [
     (ListedKind::Pipelines, &["pipelines", "pipeline", "pipe"]),
     (
         ListedKind::Promotions,
@@ -23,6 +24,10 @@ const KINDS: [(ListedKind, &[&str]); 6] = [
     ),
     (ListedKind::Changes, &["changes", "change", "chg"]),
     (ListedKind::Freezes, &["freezes", "freeze", "frz"]),
+    (
+        ListedKind::Checks,
+        &["checks", "check", "checkruns", "checkrun", "chk"],
+    ),
     (
         ListedKind::Triggers,
         &[
@@ -55,6 +60,7 @@ impl ListedKind {
             Self::Promotions => ApiResource::erase::<api::Promotion>(&()),
             Self::Changes => ApiResource::erase::<api::Change>(&()),
             Self::Freezes => ApiResource::erase::<api::Freeze>(&()),
+            Self::Checks => ApiResource::erase::<api::CheckRun>(&()),
             Self::Triggers => ApiResource::erase::<api::PipelineTrigger>(&()),
             Self::Clusters => ApiResource::erase::<api::GitopsCluster>(&()),
         }

@@ -2,9 +2,9 @@
 
 use anyhow::Context;
 use api::{
-    Change, Condition, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion,
-    change::ChangePhase, cluster::CONNECTIVITY, conditions, pipeline::PipelineStatus,
-    promotion::Phase,
+    Change, CheckRun, Condition, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion,
+    change::ChangePhase, check_run::CheckVerdict, cluster::CONNECTIVITY, conditions,
+    pipeline::PipelineStatus, promotion::Phase,
 };
 use jiff::Timestamp;
 use kube::api::DynamicObject;
@@ -253,6 +253,44 @@ pub(super) fn freezes(
             TableCell::from(&spec.reason),
             TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
             text(message.as_ref()),
+        ]);
+    }
+    Ok(table)
+}
+
+pub(super) fn checks(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Result<ResourceTable> {
+    let columns = [
+        "PIPELINE",
+        "ENVIRONMENT",
+        "CHECK",
+        "REVISION",
+        "VERDICT",
+        "CAUSE",
+        "AGE",
+    ];
+    let mut table = ResourceTable::new(&columns, &["ATTEMPT", "MESSAGE", "URL", "NAME"]);
+    for object in objects {
+        let run: CheckRun = read(object)?;
+        let (metadata, spec) = (&run.metadata, &run.spec);
+        let status = run.status.clone().unwrap_or_default();
+        let style = match status.verdict {
+            CheckVerdict::Passed => GREEN,
+            CheckVerdict::Failed | CheckVerdict::Error => RED,
+            CheckVerdict::Pending | CheckVerdict::Running => PLAIN,
+        };
+        table.rows.push(vec![
+            text(metadata.namespace.as_ref()),
+            TableCell::from(&spec.pipeline),
+            TableCell::from(&spec.environment),
+            TableCell::from(&spec.check.name),
+            TableCell::from(&spec.shown_revision()),
+            TableCell::styled(status.verdict.word(), style),
+            TableCell::from(spec.cause.word()),
+            TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
+            TableCell::from((spec.attempt + 1).to_string()),
+            text(status.message.as_ref()),
+            text(status.url.as_ref()),
+            text(metadata.name.as_ref()),
         ]);
     }
     Ok(table)

@@ -3,7 +3,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{Pipeline, Promotion, pipeline::Environment, promotion::Phase};
+use api::{
+    Pipeline, Promotion,
+    check_run::CheckVerdict,
+    pipeline::{CheckStatus, Environment},
+    promotion::Phase,
+};
 use futures::future::try_join_all;
 use runtime::ObjectKey;
 
@@ -302,16 +307,25 @@ impl PipelineView<'_> {
         Some(disclosure(&format!("cancel-{index}"), "Cancel…", form))
     }
 
-    /// Starts the promotion that failed again.
+    /// Starts the promotion or the checks that failed again.
     fn retry(&self, environment: &str, index: usize) -> Option<Element> {
-        let plan = self.plan.environments.get(environment)?;
-        let last = plan.promotion.as_ref()?;
-        if last.phase != Some(Phase::Failed) {
-            return None;
-        }
-        let revision = shortened(&last.revision);
-        let consequence =
-            format!("Starts the failed promotion of {revision} into {environment} again.");
+        let (revision, consequence) = match self.failed_check(environment) {
+            Some(failed) => {
+                let revision = shortened(&failed.revision);
+                let text =
+                    format!("Starts the failed checks of {revision} in {environment} again.");
+                (revision, text)
+            }
+            None => {
+                let plan = self.plan.environments.get(environment)?;
+                let last = plan.promotion.as_ref()?;
+                let last = Some(last).filter(|last| last.phase == Some(Phase::Failed))?;
+                let revision = shortened(&last.revision);
+                let text =
+                    format!("Starts the failed promotion of {revision} into {environment} again.");
+                (revision, text)
+            }
+        };
         let form = self
             .form("retry", environment)
             .child(tag("p").class("dim").text(consequence))
@@ -322,6 +336,13 @@ impl PipelineView<'_> {
                     .text(format_args!("Retry {revision}")),
             );
         Some(disclosure(&format!("retry-{index}"), "Retry…", form))
+    }
+
+    /// A check of the environment that failed or could not be measured.
+    fn failed_check(&self, environment: &str) -> Option<&CheckStatus> {
+        let status = self.pipeline.status.as_ref()?;
+        let mut checks = status.environments.get(environment)?.checks.iter();
+        checks.find(|it| matches!(it.verdict, CheckVerdict::Failed | CheckVerdict::Error))
     }
 
     fn form(&self, verb: &str, environment: &str) -> Element {

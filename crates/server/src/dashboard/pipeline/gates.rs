@@ -79,6 +79,8 @@ pub(super) struct GateNode {
 struct GateLabels<'a> {
     settings: &'a PromotionSettings,
     source: Option<&'a str>,
+    /// Whether the source has checks.
+    is_verified: bool,
     /// Whether a Freeze covers the environment, open or closed.
     is_covered: bool,
     /// How many approvals were given, and how many are needed.
@@ -115,9 +117,11 @@ impl PipelineView<'_> {
         let policy = settings.approval_policy.as_ref();
         let needed = policy.map_or(1, |it| usize::try_from(it.count).unwrap_or(1));
         let needed = state.map_or(needed, |it| it.needed);
+        let source = self.source_of(environment);
         let labels = GateLabels {
             settings,
-            source: self.source_of(environment).map(|it| it.name.as_str()),
+            source: source.map(|it| it.name.as_str()),
+            is_verified: source.is_some_and(|it| it.verify.is_some()),
             approvals: (given, needed),
             is_covered: self.is_covered_by_freeze(name),
         };
@@ -158,7 +162,15 @@ impl PipelineView<'_> {
 impl GateLabels<'_> {
     /// The gates of the settings, all with the same mark.
     fn settled(&self, mark: GateMark) -> Vec<GateNode> {
-        let gates = ["readiness", "soak", "signature", "approvals"].into_iter();
+        let gates = [
+            "readiness",
+            "verified",
+            "soak",
+            "signature",
+            "checks",
+            "approvals",
+        ];
+        let gates = gates.into_iter();
         let gates = gates.filter(|gate| self.is_set(gate));
         let node = |gate| GateNode {
             gate,
@@ -194,8 +206,10 @@ impl GateLabels<'_> {
     fn is_set(&self, gate: &str) -> bool {
         match gate {
             "readiness" => true,
+            "verified" => self.is_verified,
             "soak" => self.settings.soak.is_some(),
             "signature" => self.settings.require_verified_source,
+            "checks" => !self.settings.checks.is_empty(),
             "approvals" => self.settings.needs_approval(),
             "freeze" => self.is_covered,
             _ => false,
@@ -213,6 +227,11 @@ impl GateLabels<'_> {
                 Some(source) => return format!("{source} ready"),
                 None => "source ready",
             },
+            "verified" => match self.source {
+                Some(source) => return format!("{source} passed its checks"),
+                None => "source passed its checks",
+            },
+            "checks" => "checks passed",
             "soak" => match &self.settings.soak {
                 Some(soak) => return format!("soak {soak}"),
                 None => "soak time",

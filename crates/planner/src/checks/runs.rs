@@ -1,0 +1,313 @@
+//! Which CheckRuns there should be: started where one is missing, deleted where nothing needs it.
+
+use std::collections::BTreeSet;
+
+use api::{
+    CheckRun, Pipeline, Promotion,
+    check_run::{CheckCause, CheckRunSpec},
+    names::{ENVIRONMENT_LABEL, PIPELINE_LABEL, check_run_name, label_value},
+    pipeline::{
+        Check, CheckStatus, Environment, EnvironmentStatus, PipelineSpec, PipelineStatus, When,
+    },
+};
+use kube::Resource;
+
+use crate::{
+    conditions::cut,
+    plan::{CandidateSource, PlanInput, Step, default_when, source_of},
+    promotion_phase::{is_unmerged, phase_of},
+    time::Timestamp,
+};
+
+/// The longest message of a check in the status, in bytes.
+const LONGEST: usize = 300;
+/// How many checks of one environment the status holds at most.
+const STORED: usize = 64;
+
+/// The status with the checks as the CheckRuns of the pipeline have them.
+pub fn fold_checks(
+    pipeline: &Pipeline,
+    runs: &[CheckRun],
+    mut model: PipelineStatus,
+) -> PipelineStatus {
+    for environment in &pipeline.spec.environments {
+        let Some(status) = model.environments.get_mut(&environment.name) else {
+            continue;
+        };
+        let here = runs.iter().filter(|run| {
+            run.spec.environment == environment.name
+                && counts(pipeline, run)
+                && is_newest(run, runs, pipeline)
+        });
+        let mut checks: Vec<_> = here.map(stored_status).collect();
+        checks.sort_by(|one, other| order(one).cmp(&order(other)));
+        checks.truncate(STORED);
+        status.checks = checks;
+    }
+    model
+}
+
+fn order(check: &CheckStatus) -> (CheckCause, &str, &str) {
+    (check.cause, &check.revision, &check.check)
+}
+
+fn stored_status(run: &CheckRun) -> CheckStatus {
+    let status = run.status.clone().unwrap_or_default();
+    CheckStatus {
+        run: run.metadata.name.clone().unwrap_or_default(),
+        check: run.spec.check.name.clone(),
+        cause: run.spec.cause,
+        revision: run.spec.revision.clone(),
+        attempt: run.spec.attempt,
+        verdict: status.verdict,
+        reason: status.reason,
+        message: status.message.map(|text| cut(&text, LONGEST)),
+        at: status.decided_at,
+        url: status.url,
+    }
+}
+
+/// Whether a CheckRun is one that this pipeline made for a check that it still has.
+fn counts(pipeline: &Pipeline, run: &CheckRun) -> bool {
+    let spec = &run.spec;
+    let name = check_run_name(spec);
+    let owners = run.metadata.owner_references.iter().flatten();
+    let mut owners = owners.map(|owner| &owner.uid);
+    let is_owned = owners.any(|uid| Some(uid) == pipeline.metadata.uid.as_ref());
+    let names = required_names(&pipeline.spec, &spec.environment, spec.cause);
+    is_owned
+        && run.metadata.name.as_ref() == Some(&name)
+        && run.metadata.deletion_timestamp.is_none()
+        && names.contains(&spec.check.name)
+        && pipeline.spec.check(&spec.check.name) == Some(&spec.check)
+}
+
+fn is_newest(run: &CheckRun, runs: &[CheckRun], pipeline: &Pipeline) -> bool {
+    let what = |run: &CheckRun| {
+        let spec = &run.spec;
+        let check = (spec.environment.clone(), spec.check.name.clone());
+        (check, spec.cause, spec.revision.clone())
+    };
+    let is_later = |other: &CheckRun| {
+        other.spec.attempt > run.spec.attempt && what(other) == what(run) && counts(pipeline, other)
+    };
+    !runs.iter().any(is_later)
+}
+
+/// The names of the checks that an environment asks for.
+fn required_names<'a>(
+    spec: &'a PipelineSpec,
+    environment: &str,
+    cause: CheckCause,
+) -> &'a [String] {
+    match cause {
+        CheckCause::Verify => spec.verify_checks(environment),
+        CheckCause::Promotion => {
+            let settings = spec.promotion_into(environment);
+            settings.map(|it| it.checks.as_slice()).unwrap_or_default()
+        }
+    }
+}
+
+/// Starts the checks of an environment that have no CheckRun: those of a revision that has arrived, and
+/// those of a promotion before it enters, as it is after the planned steps.
+pub(crate) fn missing(
+    input: &PlanInput<'_>,
+    environment: &Environment,
+    planned: &[Step],
+) -> Vec<Step> {
+    let arrived = arrived(input, environment);
+    let entering = entering(input, environment, planned);
+    let arrived = arrived.into_iter().map(|it| (CheckCause::Verify, it));
+    let entering = entering.into_iter().map(|it| (CheckCause::Promotion, it));
+    let mut steps = Vec::new();
+    for (cause, revision) in arrived.chain(entering) {
+        for check in checks(input.spec, &environment.name, cause) {
+            let known = input.status(&environment.name);
+            let known = known.map(|it| it.checks.as_slice()).unwrap_or_default();
+            let is_it = |it: &CheckStatus| {
+                it.cause == cause && it.check == check.name && it.revision == revision.0
+            };
+            if !known.iter().any(is_it) {
+                steps.push(start(input, environment, (check, cause), &revision, 0));
+            }
+        }
+    }
+    steps
+}
+
+/// The checks that an environment asks for.
+fn checks<'a>(
+    spec: &'a PipelineSpec,
+    environment: &str,
+    cause: CheckCause,
+) -> impl Iterator<Item = &'a Check> {
+    let names = required_names(spec, environment, cause).iter();
+    names.filter_map(|name| spec.check(name))
+}
+
+/// Starts one attempt of a check.
+pub(super) fn start(
+    input: &PlanInput<'_>,
+    environment: &Environment,
+    (check, cause): (&Check, CheckCause),
+    (revision, version): &(String, String),
+    attempt: i64,
+) -> Step {
+    let spec = CheckRunSpec {
+        pipeline: input.name().to_owned(),
+        environment: environment.name.clone(),
+        check: check.clone(),
+        revision: revision.clone(),
+        version: version.clone(),
+        attempt,
+        cause,
+        result: None,
+    };
+    let mut run = CheckRun::new(&check_run_name(&spec), spec);
+    let metadata = &mut run.metadata;
+    metadata
+        .namespace
+        .clone_from(&input.pipeline.metadata.namespace);
+    let labels = [
+        (PIPELINE_LABEL, input.name()),
+        (ENVIRONMENT_LABEL, &environment.name),
+    ];
+    let labels = labels.map(|(label, text)| (label.to_owned(), label_value(text)));
+    metadata.labels = Some(labels.into());
+    let owner = input.pipeline.controller_owner_ref(&());
+    metadata.owner_references = owner.map(|owner| vec![owner]);
+    Step::StartCheckRun(Box::new(run))
+}
+
+/// The revisions that an environment is ready at, each with what people read of it. Whether one target is
+/// enough is up to the environment after it.
+fn arrived(input: &PlanInput<'_>, environment: &Environment) -> Vec<(String, String)> {
+    let targets = input.targets(&environment.name);
+    let is_next = |it: &&Environment| {
+        source_of(input.spec, &it.name).map(|it| it.name.as_str()) == Some(&environment.name)
+    };
+    let next = input.spec.environments.iter().find(is_next);
+    let settings = next.and_then(|next| input.spec.promotion_into(&next.name));
+    let when = settings.and_then(|settings| settings.when);
+    let mut ready: Vec<(String, String)> = Vec::new();
+    for target in targets.iter().filter(|target| target.ready) {
+        let Some(revision) = &target.revision else {
+            continue;
+        };
+        let version = target.version.as_ref().unwrap_or(revision).clone();
+        if ready.iter().all(|(known, _)| known != revision) {
+            ready.push((revision.clone(), version));
+        }
+    }
+    match when.unwrap_or_else(|| default_when(targets)) {
+        When::AllTargetsReady => {
+            let is_whole = ready.len() == 1 && targets.iter().all(|target| target.ready);
+            ready.retain(|_| is_whole);
+        }
+        When::AnyTargetReady => {
+            let status = input.status(&environment.name);
+            let reported = status.and_then(|status| status.reported.as_ref());
+            let reported = reported.map(|it| (it.revision.clone(), it.revision.clone()));
+            let is_new = |it: &(String, String)| ready.iter().all(|known| known.0 != it.0);
+            ready.extend(reported.filter(is_new));
+        }
+    }
+    ready
+}
+
+/// The revisions whose promotion exists or is about to, and has not come into git yet.
+fn entering(
+    input: &PlanInput<'_>,
+    environment: &Environment,
+    planned: &[Step],
+) -> Vec<(String, String)> {
+    let is_ending = |promotion: &Promotion| {
+        planned.iter().any(|step| match step {
+            Step::SupersedePromotion { name, .. } | Step::WithdrawPromotion { name, .. } => {
+                Some(name) == promotion.metadata.name.as_ref()
+            }
+            _ => false,
+        })
+    };
+    let started = planned.iter().filter_map(|step| match step {
+        Step::StartPromotion(promotion) => Some(&**promotion),
+        _ => None,
+    });
+    let here = input.promotions.iter().copied();
+    let here = here.filter(|it| is_unmerged(it) && !is_ending(it));
+    // A way back is not checked before it enters.
+    let here = here
+        .chain(started)
+        .filter(|it| it.spec.environment == environment.name && it.spec.cause.is_none());
+    let mut known = BTreeSet::new();
+    let revisions = here.map(|it| (it.spec.revision.clone(), it.spec.version.clone()));
+    revisions
+        .filter(|(revision, _)| known.insert(revision.clone()))
+        .collect()
+}
+
+/// Deletes the CheckRuns that are neither for what runs nor for what is to enter, earlier attempts, and
+/// those that do not count.
+pub fn surplus_checks(
+    pipeline: &Pipeline,
+    model: &PipelineStatus,
+    promotions: &[Promotion],
+    runs: &[CheckRun],
+) -> Vec<Step> {
+    let is_needed = |run: &&CheckRun| {
+        let spec = &run.spec;
+        counts(pipeline, run)
+            && is_newest(run, runs, pipeline)
+            && (model.environments.get(&spec.environment)).is_some_and(|it| runs_here(it, spec))
+            || spec.cause == CheckCause::Promotion
+                && counts(pipeline, run)
+                && is_newest(run, runs, pipeline)
+                && promotions.iter().any(|it| is_under_way(it, spec))
+    };
+    let surplus = runs.iter().filter(|run| !is_needed(run));
+    surplus
+        .filter(|run| run.metadata.deletion_timestamp.is_none())
+        .map(|run| Step::RemoveCheckRun {
+            name: run.metadata.name.clone().unwrap_or_default(),
+        })
+        .collect()
+}
+
+/// Whether a target runs the revision, or did when it was last read.
+fn runs_here(status: &EnvironmentStatus, spec: &CheckRunSpec) -> bool {
+    let mut targets = status.targets.iter();
+    let reported = status.reported.as_ref();
+    targets.any(|target| target.revision.as_ref() == Some(&spec.revision))
+        || reported.is_some_and(|it| it.revision == spec.revision)
+}
+
+fn is_under_way(promotion: &Promotion, spec: &CheckRunSpec) -> bool {
+    let is_over = phase_of(promotion).is_some_and(|phase| phase.is_terminal());
+    let it = &promotion.spec;
+    let is_same = it.environment == spec.environment && it.revision == spec.revision;
+    it.pipeline == spec.pipeline && is_same && !is_over
+}
+
+/// Whether a check that has passed is measured again: it has an `interval`, and the revision still soaks
+/// for an environment that comes after.
+pub fn measures_on(pipeline: &Pipeline, run: &CheckRun, now: Timestamp) -> bool {
+    let spec = &run.spec;
+    if spec.cause != CheckCause::Verify || spec.check.interval.is_none() || !counts(pipeline, run) {
+        return false;
+    }
+    let nothing = PipelineStatus::default();
+    let model = pipeline.status.as_ref().unwrap_or(&nothing);
+    let input = PlanInput::new(pipeline, model, &[], now);
+    let environments = pipeline.spec.environments.iter();
+    let mut sources = environments.filter_map(|environment| {
+        let settings = input.settings(&environment.name)?;
+        Some(CandidateSource::new(&input, environment, settings))
+    });
+    sources.any(|source| match source {
+        CandidateSource::Environment(votes) => {
+            votes.source.name == spec.environment && votes.is_soaking(&spec.revision)
+        }
+        _ => false,
+    })
+}

@@ -1,0 +1,105 @@
+//! Gate `verified`: the revision passed every check in `verify` of the source environment.
+//!
+//! Of an existing promotion it is asked only whether a check has failed since. A source that has moved on to
+//! another revision, so that its checks have ended, is no failure.
+
+use api::{pipeline::When, revision::shown};
+
+use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, readiness};
+use crate::{
+    checks::CheckStates,
+    hold::{Hold, HoldReason},
+    plan::{CandidateSource, SourceVotes, source_of},
+    promotion_phase::is_unmerged,
+};
+
+pub(super) const GATE: Gate = Gate {
+    name: "verified",
+    request_overrides: true,
+    rollback_skips: true,
+    stage: GateStage::Creation(&[Ask::Source(ask)]),
+    again: Some(again),
+};
+
+pub(super) fn ask(source: &CandidateSource<'_>) -> GateVerdict {
+    let CandidateSource::Environment(votes) = source else {
+        return GateVerdict::Pass;
+    };
+    if votes.source.verify.is_none() {
+        return GateVerdict::Pass;
+    }
+    if readiness::ask(source).is_closed() {
+        return GateVerdict::NotAsked;
+    }
+    let newest_first = votes.newest_first();
+    let revisions: Vec<_> = match votes.when {
+        When::AllTargetsReady => {
+            let revision = votes.shared_revision().ok();
+            revision
+                .map(|it| (it, votes.shown(it)))
+                .into_iter()
+                .collect()
+        }
+        When::AnyTargetReady => newest_first
+            .iter()
+            .map(|vote| (vote.revision, vote.shown()))
+            .collect(),
+    };
+    let has_passed = |(revision, _): &(&str, String)| votes.checks(revision).have_passed();
+    match revisions
+        .first()
+        .filter(|_| !revisions.iter().any(has_passed))
+    {
+        Some((revision, shown)) => closed(votes, revision, shown),
+        None => GateVerdict::Pass,
+    }
+}
+
+/// The answer about a revision that has not passed its checks.
+pub(crate) fn closed(votes: &SourceVotes<'_>, revision: &str, shown: &str) -> GateVerdict {
+    let name = &votes.source.name;
+    let states = votes.checks(revision);
+    match states.failed() {
+        Some(failed) => failed_verdict(name, shown, &failed.failure()),
+        None => GateVerdict::Wait(Hold::new(
+            HoldReason::Verifying,
+            format!(
+                "{shown} has not passed the checks of {name}: {}",
+                states.open()
+            ),
+            "those checks, once they pass",
+        )),
+    }
+}
+
+fn failed_verdict(source: &str, shown: &str, failure: &str) -> GateVerdict {
+    GateVerdict::Fail(Hold::new(
+        HoldReason::VerificationFailed,
+        format!("{shown} failed in {source}: the check {failure}"),
+        format!("a newer revision, `sluice retry` of {source}, or a request for {shown}"),
+    ))
+}
+
+/// Whether a check of the source environment has failed for the revision since the promotion was created.
+fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
+    let spec = &question.promotion.spec;
+    let pipeline = &question.pipeline.spec;
+    let source = source_of(pipeline, &spec.environment);
+    let source = source.filter(|it| is_unmerged(question.promotion) && it.verify.is_some());
+    let Some(source) = source.map(|it| it.name.as_str()) else {
+        return GateVerdict::Pass;
+    };
+    let status = question.model.environments.get(source);
+    let states = CheckStates::verify(pipeline, source, status, &spec.revision);
+    let shown = shown(&spec.revision, Some(&spec.version));
+    if let Some(failed) = states.failed() {
+        return failed_verdict(source, &shown, &failed.failure());
+    }
+    let mut ran = status.into_iter().flat_map(|it| &it.ran);
+    let entry = ran.find(|it| it.revision == spec.revision);
+    let remembered = entry.and_then(|it| it.failed_check.as_deref());
+    match remembered.filter(|_| !states.have_passed()) {
+        Some(check) => failed_verdict(source, &shown, &format!("{check} failed")),
+        None => GateVerdict::Pass,
+    }
+}

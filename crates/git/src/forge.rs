@@ -10,6 +10,7 @@ pub mod bitbucket_cloud;
 pub mod bitbucket_server;
 mod compare;
 mod error;
+mod feedback;
 pub mod gitea;
 pub mod github;
 mod github_api;
@@ -19,6 +20,7 @@ mod session;
 
 pub use compare::{CommitComparison, CommitRange, ComparedCommit, comparison_page};
 pub use error::Error;
+pub use feedback::{CommentId, CommitState, CommitStatus, Feedback, PullRequestHead};
 pub use github::AppTokens;
 
 use std::sync::Arc;
@@ -213,7 +215,7 @@ impl PullRequestListing {
 pub type ForgeFuture<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
 /// The pull requests of one repository, as one credential sees them.
-pub trait Forge: Send + Sync {
+pub trait Forge: Feedback {
     /// Every pull request from this branch of this repository, newest first. Where the API has no such
     /// filter, all open pull requests and the most recent others are searched.
     fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>>;
@@ -259,9 +261,6 @@ pub trait Forge: Send + Sync {
 
     /// The commits that the second commit of the range has and the first has not.
     fn compare<'a>(&'a self, range: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison>;
-
-    /// Adds a comment.
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()>;
 
     /// Lists the open pull requests.
     fn list_open<'a>(

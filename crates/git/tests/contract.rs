@@ -10,6 +10,8 @@ mod app;
 mod checks;
 #[path = "contract/double.rs"]
 mod double;
+#[path = "contract/feedback.rs"]
+mod feedback;
 #[path = "contract/logins.rs"]
 mod logins;
 #[path = "contract/peculiar.rs"]
@@ -21,13 +23,17 @@ mod table;
 macro_rules! contract {
     ($forge:ident, $kind:expr, $router:expr, [$($check:ident),* $(,)?]) => {
         pub(crate) mod $forge {
+            mod checks {
+                pub(super) use crate::checks::*;
+                pub(super) use crate::feedback::*;
+            }
             pub(crate) const CASES: &[&str] = &[$(stringify!($check)),*];
             $(
                 #[tokio::test]
                 async fn $check() {
                     let double = crate::double::ForgeDouble::start($kind, $router).await;
                     let cell = crate::table::Cell::new(stringify!($check), stringify!($forge), &double);
-                    crate::checks::$check(double).await;
+                    checks::$check(double).await;
                     cell.holds();
                 }
             )*
@@ -58,6 +64,13 @@ macro_rules! forges {
             what_waits_for_checks_is_not_merged_before_they_pass,
             a_scheduled_merge_is_cancelled,
             labels_reviewers_and_comments_arrive,
+            the_last_commit_status_of_a_context_counts,
+            long_texts_and_missing_links_are_made_to_fit,
+            a_status_on_an_unknown_commit_waits_for_an_edit,
+            a_missing_right_to_report_waits_for_an_edit,
+            a_comment_is_found_again_and_edited_in_place,
+            a_deleted_comment_is_not_found,
+            a_promotion_is_shown_with_three_writes,
             asking_one_more_keeps_those_who_were_asked,
             one_unknown_reviewer_keeps_no_other_from_being_asked,
             open_ones_are_listed_and_changes_noticed,

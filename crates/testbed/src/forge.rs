@@ -30,7 +30,7 @@ use tokio::net::TcpListener;
 use tokio::task::JoinHandle;
 use tower::ServiceExt;
 
-pub use pulls::{PullRequest, PullState};
+pub use pulls::{CommitStatus, PullRequest, PullState};
 pub use repository::Repository;
 
 /// Why the forge could not be started or used.
@@ -70,6 +70,8 @@ struct ForgeState {
     requires_review: AtomicBool,
     forbids_merge: AtomicBool,
     forbids_push: AtomicBool,
+    forbids_feedback: AtomicBool,
+    required_status: Mutex<Option<String>>,
     requests: AtomicU64,
     bytes: AtomicU64,
     pulls: Mutex<pulls::PullRequestStore>,
@@ -192,6 +194,18 @@ impl Forge {
             .store(forbids_merge, Ordering::SeqCst);
     }
 
+    /// Whether the token may neither comment nor set commit statuses.
+    pub fn set_forbids_feedback(&self, forbids_feedback: bool) {
+        self.state
+            .forbids_feedback
+            .store(forbids_feedback, Ordering::SeqCst);
+    }
+
+    /// Merges are refused unless the head has this commit status, and it is a success.
+    pub fn set_required_status(&self, context: &str) {
+        *self.state.required_status.lock() = Some(context.to_owned());
+    }
+
     /// Serves another API, such as that of another forge, under a path prefix.
     pub fn serve_additional_api(&self, prefix: &str, router: Router) {
         self.state
@@ -228,6 +242,8 @@ impl ForgeState {
             token: "a-token-for-the-small-forge".to_owned(),
             is_available: AtomicBool::new(true),
             requires_review: AtomicBool::new(false),
+            forbids_feedback: AtomicBool::new(false),
+            required_status: Mutex::default(),
             forbids_merge: AtomicBool::new(false),
             forbids_push: AtomicBool::new(false),
             requests: AtomicU64::new(0),

@@ -6,6 +6,7 @@
 pub mod azure;
 pub mod bitbucket_cloud;
 pub mod bitbucket_server;
+pub mod feedback;
 pub mod gitea;
 pub mod github;
 pub mod gitlab;
@@ -98,6 +99,8 @@ pub struct ForgeState {
     /// The history of the source code: id, message and author, the oldest first.
     pub history: Vec<StoredCommit>,
     pub labels: Vec<String>,
+    /// Every status that was set, the oldest first.
+    pub statuses: Vec<feedback::StoredStatus>,
     pub has_pending_checks: bool,
     pub has_failed_checks: bool,
     pub has_conflicts: bool,
@@ -107,6 +110,8 @@ pub struct ForgeState {
     pub is_protected: bool,
     pub faults: VecDeque<InjectedFault>,
     pub requests: usize,
+    /// Method and path of every request, the oldest first.
+    pub log: Vec<String>,
     pub not_modified: usize,
     /// What the table of the contract shows for this check beside that it passes.
     pub remark: Option<&'static str>,
@@ -216,6 +221,8 @@ async fn inject_faults(
     let fault = {
         let mut forge_state = forge_state.lock();
         forge_state.requests += 1;
+        let line = format!("{} {}", request.method(), request.uri().path());
+        forge_state.log.push(line);
         forge_state.faults.pop_front()
     };
     match fault {

@@ -3,6 +3,7 @@
 //! Peculiarities: it would open pull requests without a difference, identifies people by ids that
 //! another service resolves, and answers unknown clients with a sign-in page.
 
+mod feedback;
 mod urls;
 mod wire;
 
@@ -341,19 +342,6 @@ impl Forge for AzureDevOps {
 
     fn compare<'a>(&'a self, range: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison> {
         Box::pin(compare::azure(&self.repository, range))
-    }
-
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
-        Box::pin(async move {
-            let number = number.to_string();
-            let path = ["pullrequests", &number, "threads"];
-            let comment = json!({"parentCommentId": 0, "content": text, "commentType": "text"});
-            // An open thread may block the merge.
-            let body = json!({"comments": [comment], "status": "closed"});
-            let request =
-                ApiRequest::new("comment on the pull request", Method::POST, &path).body(body);
-            self.repository.send(request).await?.success().map(drop)
-        })
     }
 
     fn list_open<'a>(

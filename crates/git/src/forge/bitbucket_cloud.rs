@@ -3,6 +3,7 @@
 //! Peculiarities: it has no labels, cannot reopen declined pull requests, abbreviates commit ids to
 //! twelve digits, and takes no expected commit for a merge, so that it is compared just before.
 
+mod feedback;
 mod wire;
 
 use std::sync::Arc;
@@ -381,17 +382,6 @@ impl Forge for BitbucketCloud {
         Box::pin(async move {
             let path = self.path(&["commits"]);
             compare::bitbucket_cloud(&self.session, &path, range).await
-        })
-    }
-
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
-        Box::pin(async move {
-            let number = number.to_string();
-            let path = self.path(&["pullrequests", &number, "comments"]);
-            let body = json!({"content": {"raw": text}});
-            self.session
-                .post("comment on the pull request", &path, body)
-                .await
         })
     }
 

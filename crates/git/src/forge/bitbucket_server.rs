@@ -3,6 +3,7 @@
 //! Peculiarities: it has no labels. Every update and merge has to name the version of the pull request
 //! that it is based on.
 
+mod feedback;
 mod wire;
 
 use std::sync::Arc;
@@ -117,7 +118,7 @@ impl BitbucketServer {
         };
         let found = self
             .session
-            .all_pages::<ServerPage>(&list, MAX_PAGES)
+            .all_pages::<ServerPage<ServerPullRequest>>(&list, MAX_PAGES)
             .await?;
         let found = found
             .into_iter()
@@ -328,17 +329,6 @@ impl Forge for BitbucketServer {
                 "commits",
             ];
             compare::bitbucket_server(&self.session, &path, range).await
-        })
-    }
-
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
-        Box::pin(async move {
-            let number = number.to_string();
-            let path = self.path(&[&number, "comments"]);
-            let body = json!({"text": text});
-            self.session
-                .post("comment on the pull request", &path, body)
-                .await
         })
     }
 

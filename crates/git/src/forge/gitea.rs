@@ -1,5 +1,7 @@
 //! Pull requests on Gitea and Forgejo.
 
+mod feedback;
+
 use std::sync::Arc;
 
 use ::http::Method;
@@ -276,10 +278,6 @@ impl Forge for Gitea {
             let path = self.repository.path(&["compare", &ends]);
             compare::gitea(&self.repository.session, &path).await
         })
-    }
-
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
-        Box::pin(self.repository.comment(number, text))
     }
 
     fn list_open<'a>(

@@ -1,6 +1,7 @@
 //! Pull requests on github.com and GitHub Enterprise.
 
 mod app;
+mod feedback;
 
 pub use app::AppTokens;
 
@@ -345,10 +346,6 @@ impl Forge for GitHub {
             let path = self.repository.path(&["compare", &ends]);
             compare::github(&self.repository.session, &path).await
         })
-    }
-
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
-        Box::pin(self.repository.comment(number, text))
     }
 
     fn list_open<'a>(

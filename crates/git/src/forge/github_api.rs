@@ -4,9 +4,14 @@ use ::http::Method;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::api_client::ApiRequest;
+use super::feedback::{ListedComment, cut, with_line};
 use super::review_requests::teams_and_people;
-use super::session::ForgeSession;
-use super::{Error, MergeMethod, PullRequest, PullRequestState, PullRequestUpdate};
+use super::session::{ForgeSession, PagedList};
+use super::{
+    CommentId, CommitState, CommitStatus, Error, MergeMethod, PullRequest, PullRequestHead,
+    PullRequestState, PullRequestUpdate,
+};
 use crate::names::ObjectId;
 
 /// One repository behind an API in the style of GitHub.
@@ -59,14 +64,79 @@ impl GitHubStyleRepository {
         self.session.post("ask for reviews", &path, body).await
     }
 
-    pub(super) async fn comment(&self, number: u64, text: &str) -> Result<(), Error> {
+    pub(super) async fn set_commit_status(
+        &self,
+        head: &PullRequestHead,
+        status: &CommitStatus,
+        longest: usize,
+    ) -> Result<(), Error> {
+        let state = match status.state {
+            CommitState::Pending => "pending",
+            CommitState::Success => "success",
+            CommitState::Failure => "failure",
+        };
+        let mut body = json!({
+            "state": state, "context": status.context,
+            "description": cut(&status.description, longest),
+        });
+        if let Some(url) = &status.url {
+            body["target_url"] = json!(url);
+        }
+        let path = self.path(&["statuses", head.commit.as_str()]);
+        let attempted = "set the commit status";
+        self.session.post(attempted, &path, body).await
+    }
+
+    pub(super) async fn find_comment(
+        &self,
+        number: u64,
+        line: &str,
+        page_size: (&'static str, &str),
+    ) -> Result<Option<CommentId>, Error> {
+        let number = number.to_string();
+        let (parameter, size) = page_size;
+        let list = PagedList {
+            attempted: "look for the comment",
+            path: self.path(&["issues", &number, "comments"]),
+            query: vec![(parameter, size.to_owned())],
+        };
+        let (comments, _) = self
+            .session
+            .all_linked_pages::<GitHubComment>(&list, MAX_COMMENT_PAGES)
+            .await?;
+        let comments = comments.into_iter().map(|comment| ListedComment {
+            id: CommentId::new(comment.id),
+            text: comment.body,
+        });
+        Ok(with_line(comments, line))
+    }
+
+    pub(super) async fn comment(&self, number: u64, text: &str) -> Result<CommentId, Error> {
         let number = number.to_string();
         let path = self.path(&["issues", &number, "comments"]);
-        let body = json!({"body": text});
-        self.session
-            .post("comment on the pull request", &path, body)
-            .await
+        let (attempted, body) = ("comment on the pull request", json!({"body": text}));
+        let comment =
+            self.session
+                .fetch::<GitHubComment>(attempted, Method::POST, &path, Some(body));
+        Ok(CommentId::new(comment.await?.id))
     }
+
+    pub(super) async fn edit_comment(&self, id: &CommentId, text: &str) -> Result<(), Error> {
+        let path = self.path(&["issues", "comments", id.as_str()]);
+        let request = ApiRequest::new("edit the comment", Method::PATCH, &path);
+        let request = request.body(json!({"body": text}));
+        self.session.send(request).await?.success().map(drop)
+    }
+}
+
+/// How many pages of comments are read at most.
+const MAX_COMMENT_PAGES: u64 = 30;
+
+#[derive(Debug, Deserialize)]
+struct GitHubComment {
+    id: u64,
+    #[serde(default)]
+    body: String,
 }
 
 #[derive(Debug, Deserialize)]

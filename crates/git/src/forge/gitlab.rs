@@ -3,6 +3,7 @@
 //! A project may be in nested groups. A GitLab that is served below a path of its host cannot be told
 //! from one more group, so that the secret has to contain the URL of the API.
 
+mod feedback;
 mod wire;
 
 use std::collections::HashMap;
@@ -143,12 +144,13 @@ impl GitLab {
         if !matches!(status, "mergeable" | "can_be_merged") {
             return Some(format!("its merge status is {status}"));
         }
-        match &current.head_pipeline {
-            Some(pipeline) if matches!(pipeline.status.as_str(), "success" | "skipped") => {
+        if let Some(pipeline) = &current.head_pipeline {
+            if !matches!(pipeline.status.as_str(), "success" | "skipped") {
+                return Some(format!("its pipeline is {}", pipeline.status));
+            }
+            if !pipeline.is_external() {
                 return None;
             }
-            Some(pipeline) => return Some(format!("its pipeline is {}", pipeline.status)),
-            None => {}
         }
         // A pipeline starts some time after a push: only the second time it is missing counts.
         let mut known = self.without_pipeline.lock();
@@ -364,17 +366,6 @@ impl Forge for GitLab {
         Box::pin(async move {
             let path = self.path(&["repository", "compare"]);
             compare::gitlab(&self.session, &path, range).await
-        })
-    }
-
-    fn comment<'a>(&'a self, number: u64, text: &'a str) -> ForgeFuture<'a, ()> {
-        Box::pin(async move {
-            let number = number.to_string();
-            let path = self.path(&["merge_requests", &number, "notes"]);
-            let body = json!({"body": text});
-            self.session
-                .post("comment on the merge request", &path, body)
-                .await
         })
     }
 

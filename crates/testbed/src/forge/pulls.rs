@@ -1,6 +1,7 @@
 //! Pull requests, with the responses of Gitea's API.
 
 mod compare;
+mod feedback;
 mod gitea_json;
 mod merge;
 mod metadata;
@@ -11,7 +12,7 @@ use std::sync::atomic::Ordering;
 
 use axum::extract::{Path, Query, State};
 use axum::response::{IntoResponse, Response};
-use axum::routing::{get, post};
+use axum::routing::{get, patch, post};
 use axum::{Json, Router};
 use http::{HeaderMap, StatusCode};
 use serde_json::{Value, json};
@@ -19,6 +20,8 @@ use serde_json::{Value, json};
 use super::ForgeState;
 use super::repository::tip;
 
+pub use feedback::CommitStatus;
+pub(super) use feedback::statuses;
 pub(super) use merge::merge;
 
 /// The state of a pull request.
@@ -66,6 +69,8 @@ pub struct PullRequest {
 pub(super) struct PullRequestStore {
     pulls: BTreeMap<String, Vec<PullRequest>>,
     labels: BTreeMap<String, Vec<String>>,
+    /// Every commit status, the oldest first.
+    statuses: BTreeMap<String, Vec<CommitStatus>>,
     clock: u64,
 }
 
@@ -122,7 +127,12 @@ pub(super) fn routes() -> Router<Arc<ForgeState>> {
             "/pulls/{number}/requested_reviewers",
             post(metadata::request_reviewers),
         )
-        .route("/issues/{number}/comments", post(metadata::comment))
+        .route(
+            "/issues/{number}/comments",
+            get(feedback::list_comments).post(feedback::comment),
+        )
+        .route("/issues/comments/{number}", patch(feedback::edit_comment))
+        .route("/statuses/{commit}", post(feedback::set_status))
         .route("/issues/{number}/labels", post(metadata::label))
         .route(
             "/labels",

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::io::AsyncWriteExt;
 
-use super::pulls::{self, PullRequest};
+use super::pulls::{self, CommitStatus, PullRequest};
 use super::{Error, ForgeState, RequestInterceptor};
 
 /// One repository.
@@ -169,6 +169,11 @@ impl Repository {
     /// All pull requests, oldest first.
     pub async fn pull_requests(&self) -> Vec<PullRequest> {
         pulls::all(&self.state, &self.project).await
+    }
+
+    /// Every commit status that was set, the oldest first.
+    pub fn commit_statuses(&self) -> Vec<CommitStatus> {
+        pulls::statuses(&self.state, &self.project)
     }
 
     /// Opens a pull request and returns its number.

@@ -1,5 +1,7 @@
 //! A double of Azure DevOps' API, as far as we use it.
 
+mod feedback;
+
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, Query, Request, State};
@@ -31,7 +33,7 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/pullrequests/{number}", get(show).patch(edit))
         .route("/pullrequests/{number}/labels", post(label))
         .route("/pullrequests/{number}/reviewers/{id}", put(review))
-        .route("/pullrequests/{number}/threads", post(comment))
+        .merge(feedback::routes())
         .route("/commits", get(commits))
         .route("/diffs/commits", get(difference));
     let path = format!("/collection/{project}/_apis/git/repositories/{repository}");
@@ -72,7 +74,7 @@ async fn guard(request: Request, next: Next) -> Response {
         return refuse(400, "VssVersionNotSpecifiedException", said);
     }
     let path = request.uri().path();
-    let is_preview = path.ends_with("/labels");
+    let is_preview = path.ends_with("/labels") || path.ends_with("/statuses");
     if is_preview && !query.contains("-preview") {
         let said = "The -preview flag must be supplied in the api-version for such requests.";
         return refuse(400, "VssInvalidPreviewVersionException", said);
@@ -295,25 +297,6 @@ async fn review(
         None => return refuse(400, "InvalidArgumentValueException", "No such identity."),
     }
     answer(200, json!({"id": id, "vote": 0}))
-}
-
-async fn comment(
-    State(forge_state): State<SharedForgeState>,
-    Path(number): Path<u64>,
-    Json(body): Json<Value>,
-) -> Response {
-    let mut forge_state = forge_state.lock();
-    let (Some(pull), Some(text)) = (
-        forge_state.find(number),
-        body["comments"][0]["content"].as_str(),
-    ) else {
-        return not_found();
-    };
-    if body["status"] != "closed" {
-        return refuse(400, "Test", "an open thread would hold up the merge");
-    }
-    pull.comments.push(text.to_owned());
-    answer(200, json!({"id": 1}))
 }
 
 async fn difference(

@@ -1,5 +1,7 @@
 //! A double of Bitbucket Cloud's API, as far as we use it.
 
+mod feedback;
+
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, Query, Request, State};
@@ -23,7 +25,7 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/pullrequests/{number}", get(show).put(edit))
         .route("/pullrequests/{number}/merge", post(merge))
         .route("/pullrequests/{number}/decline", post(decline))
-        .route("/pullrequests/{number}/comments", post(comment))
+        .merge(feedback::routes())
         .route("/commits", get(commits))
         .route("/commit/{hash}", get(commit));
     Router::new()
@@ -230,22 +232,6 @@ async fn merge(
     forge_state.merge(number);
     let pull = forge_state.find(number).expect("it is there").clone();
     answer(200, shown(&forge_state, &pull))
-}
-
-async fn comment(
-    State(forge_state): State<SharedForgeState>,
-    Path(number): Path<u64>,
-    Json(body): Json<Value>,
-) -> Response {
-    let mut forge_state = forge_state.lock();
-    let Some(pull) = forge_state.find(number) else {
-        return not_found();
-    };
-    let Some(text) = body["content"]["raw"].as_str() else {
-        return refuse(400, "content: required key not provided");
-    };
-    pull.comments.push(text.to_owned());
-    answer(201, json!({"id": 1}))
 }
 
 async fn commit(State(forge_state): State<SharedForgeState>, Path(hash): Path<String>) -> Response {

@@ -1,5 +1,7 @@
 //! A double of Bitbucket Server's API, as far as we use it.
 
+mod feedback;
+
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, Query, Request, State};
@@ -25,12 +27,16 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/{number}/merge", post(merge))
         .route("/{number}/decline", post(decline))
         .route("/{number}/reopen", post(reopen))
-        .route("/{number}/comments", post(comment));
+        .merge(feedback::routes());
     let path = format!("/rest/api/1.0/projects/{key}/repos/{slug}/pull-requests");
     let commits_path = format!("/rest/api/1.0/projects/{key}/repos/{slug}/commits");
     Router::new()
         .nest(&path, pulls)
         .route(&commits_path, get(commits))
+        .route(
+            &format!("{commits_path}/{{commit}}/builds"),
+            post(feedback::set_status),
+        )
         .layer(axum::middleware::from_fn(guard))
         .with_state(forge_state)
         .fallback(|| async {
@@ -289,22 +295,6 @@ async fn merge(
     forge_state.merge(number);
     let pull = forge_state.find(number).expect("it is there").clone();
     answer(200, shown(&forge_state, &pull))
-}
-
-async fn comment(
-    State(forge_state): State<SharedForgeState>,
-    Path(number): Path<u64>,
-    Json(body): Json<Value>,
-) -> Response {
-    let mut forge_state = forge_state.lock();
-    let Some(pull) = forge_state.find(number) else {
-        return not_found();
-    };
-    let Some(text) = body["text"].as_str() else {
-        return refuse(400, "validation.ArgumentValidationException", "No text.");
-    };
-    pull.comments.push(text.to_owned());
-    answer(201, json!({"id": 1, "version": 0}))
 }
 
 async fn commits(

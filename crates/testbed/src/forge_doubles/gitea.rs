@@ -1,5 +1,7 @@
 //! A double of Gitea's API, as far as we use it.
 
+mod feedback;
+
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, Query, Request, State};
@@ -23,7 +25,7 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/pulls/{number}/merge", post(merge))
         .route("/pulls/{number}/requested_reviewers", post(review))
         .route("/issues/{number}/labels", post(label))
-        .route("/issues/{number}/comments", post(comment))
+        .merge(feedback::routes())
         .route("/labels", get(labels).post(make_label));
     Router::new()
         .nest(&format!("/api/v1/repos/{PROJECT}"), repository)
@@ -267,20 +269,6 @@ async fn review(
     }
     pull.reviewers.extend(names);
     answer(201, json!([]))
-}
-
-async fn comment(
-    State(forge_state): State<SharedForgeState>,
-    Path(number): Path<u64>,
-    Json(body): Json<Value>,
-) -> Response {
-    let mut forge_state = forge_state.lock();
-    let Some(pull) = forge_state.find(number) else {
-        return not_found();
-    };
-    pull.comments
-        .push(body["body"].as_str().unwrap_or_default().to_owned());
-    answer(201, json!({"id": 1}))
 }
 
 /// The newest first.

@@ -1,5 +1,7 @@
 //! A double of GitHub's REST and GraphQL APIs, as far as we use them.
 
+mod feedback;
+
 use std::collections::BTreeMap;
 
 use axum::extract::{Path, Query, Request, State};
@@ -24,7 +26,7 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/pulls/{number}/merge", put(merge))
         .route("/pulls/{number}/requested_reviewers", post(review))
         .route("/issues/{number}/labels", post(label))
-        .route("/issues/{number}/comments", post(comment));
+        .merge(feedback::routes());
     Router::new()
         .nest(&format!("/api/v3/repos/{PROJECT}"), repository)
         .route("/api/graphql", post(graph))
@@ -341,20 +343,6 @@ async fn review(
         .reviewers
         .extend(names);
     answer(201, shown(&forge_state, &pull))
-}
-
-async fn comment(
-    State(forge_state): State<SharedForgeState>,
-    Path(number): Path<u64>,
-    Json(body): Json<Value>,
-) -> Response {
-    let mut forge_state = forge_state.lock();
-    let Some(pull) = forge_state.find(number) else {
-        return not_found();
-    };
-    pull.comments
-        .push(body["body"].as_str().unwrap_or_default().to_owned());
-    answer(201, json!({"id": 1}))
 }
 
 /// Pages of at most 100 commits, the oldest first.

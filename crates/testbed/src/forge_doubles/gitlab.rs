@@ -1,5 +1,7 @@
 //! A double of GitLab's API, as far as we use it.
 
+mod feedback;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use axum::extract::{Path, Query, Request, State};
@@ -23,7 +25,7 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/merge_requests", get(list).post(create))
         .route("/merge_requests/{number}", get(show).put(edit))
         .route("/merge_requests/{number}/merge", put(merge))
-        .route("/merge_requests/{number}/notes", post(comment))
+        .merge(feedback::routes())
         .route(
             "/merge_requests/{number}/cancel_merge_when_pipeline_succeeds",
             post(cancel_merge),
@@ -91,10 +93,18 @@ fn pipeline(forge_state: &ForgeState) -> Value {
         forge_state.has_pending_checks,
         forge_state.has_failed_checks,
     ) {
-        (true, _) => json!({"status": "running"}),
-        (false, true) => json!({"status": "failed"}),
-        (false, false) => Value::Null,
+        (true, _) => json!({"status": "running", "source": "push"}),
+        (false, true) => json!({"status": "failed", "source": "push"}),
+        (false, false) if forge_state.statuses.is_empty() => Value::Null,
+        // A status makes a pipeline of its own.
+        (false, false) => external_pipeline(forge_state),
     }
+}
+
+fn external_pipeline(forge_state: &ForgeState) -> Value {
+    let last = forge_state.statuses.last();
+    let state = last.map_or("success", |last| last.state.as_str());
+    json!({"status": state, "source": "external"})
 }
 
 fn not_found() -> Response {
@@ -262,22 +272,6 @@ async fn cancel_merge(
         }
     };
     answer(201, said)
-}
-
-async fn comment(
-    State(forge_state): State<SharedForgeState>,
-    Path((_, number)): Path<(String, u64)>,
-    Json(body): Json<Value>,
-) -> Response {
-    let mut forge_state = forge_state.lock();
-    let Some(pull) = forge_state.find(number) else {
-        return not_found();
-    };
-    let Some(text) = body["body"].as_str() else {
-        return answer(400, json!({"error": "body is missing"}));
-    };
-    pull.comments.push(text.to_owned());
-    answer(201, json!({"id": 1}))
 }
 
 async fn compare(

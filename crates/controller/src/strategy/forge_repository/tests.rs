@@ -8,8 +8,9 @@ use std::sync::{
 use futures::{FutureExt, future};
 use git::{
     forge::{
-        CommitComparison, CommitRange, Error, ForgeFuture, MergeOptions, MergeResult,
-        NewPullRequest, PullRequestMetadata, PullRequestState, PullRequestUpdate,
+        CommentId, CommitComparison, CommitRange, CommitStatus, Error, Feedback, ForgeFuture,
+        MergeOptions, MergeResult, NewPullRequest, PullRequestHead, PullRequestMetadata,
+        PullRequestState, PullRequestUpdate,
     },
     names::BranchName,
 };
@@ -36,6 +37,25 @@ where
 
 struct CountingForge(Arc<Counting>);
 
+impl Feedback for CountingForge {
+    fn set_commit_status<'a>(
+        &'a self,
+        _: &'a PullRequestHead,
+        _: &'a CommitStatus,
+    ) -> ForgeFuture<'a, ()> {
+        never()
+    }
+    fn find_comment<'a>(&'a self, _: u64, _: &'a str) -> ForgeFuture<'a, Option<CommentId>> {
+        never()
+    }
+    fn comment<'a>(&'a self, _: u64, _: &'a str) -> ForgeFuture<'a, CommentId> {
+        never()
+    }
+    fn edit_comment<'a>(&'a self, _: u64, _: &'a CommentId, _: &'a str) -> ForgeFuture<'a, ()> {
+        never()
+    }
+}
+
 impl Forge for CountingForge {
     fn find<'a>(&'a self, _: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>> {
         never()
@@ -60,9 +80,6 @@ impl Forge for CountingForge {
         never()
     }
     fn compare<'a>(&'a self, _: CommitRange<'a>) -> ForgeFuture<'a, CommitComparison> {
-        never()
-    }
-    fn comment<'a>(&'a self, _: u64, _: &'a str) -> ForgeFuture<'a, ()> {
         never()
     }
     fn list_open<'a>(

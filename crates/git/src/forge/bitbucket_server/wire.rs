@@ -1,6 +1,7 @@
 //! The responses of Bitbucket Server that are read.
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use crate::forge::api_client::ApiResponse;
@@ -71,14 +72,14 @@ struct ServerCommit {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct ServerPage {
-    values: Vec<ServerPullRequest>,
+pub(super) struct ServerPage<T> {
+    values: Vec<T>,
     is_last_page: bool,
     next_page_start: Option<u64>,
 }
 
-impl ListPage for ServerPage {
-    type Item = ServerPullRequest;
+impl<T: DeserializeOwned> ListPage for ServerPage<T> {
+    type Item = T;
     const PARAMETER: &'static str = "start";
     const FIRST: u64 = 0;
 
@@ -86,7 +87,7 @@ impl ListPage for ServerPage {
         self.next_page_start.filter(|_| !self.is_last_page)
     }
 
-    fn into_items(self) -> Vec<ServerPullRequest> {
+    fn into_items(self) -> Vec<T> {
         self.values
     }
 }

@@ -38,6 +38,16 @@ pub(super) struct GitLabMergeRequest {
 #[derive(Deserialize)]
 pub(super) struct GitLabPipeline {
     pub(super) status: String,
+    /// What started it.
+    #[serde(default)]
+    source: String,
+}
+
+impl GitLabPipeline {
+    /// Whether it only holds statuses that others set, such as ours: CI may still start another one.
+    pub(super) fn is_external(&self) -> bool {
+        self.source == "external"
+    }
 }
 
 #[derive(Deserialize)]

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 
 use super::super::ForgeState;
 use super::super::repository::{git, tip};
+use super::feedback::is_required_status_met;
 use super::{ErrorResponse, PullRequest, PullState, change, error_response, one};
 
 /// Merges a pull request, if it is open, has no conflicts and its head is the expected commit.
@@ -25,6 +26,12 @@ pub(in super::super) async fn merge(
     }
     if state.requires_review.load(Ordering::SeqCst) {
         return Err(error_response(405, "Does not have enough approvals"));
+    }
+    if !is_required_status_met(state, project, &pull.head_commit) {
+        return Err(error_response(
+            405,
+            "Not all required status checks successful",
+        ));
     }
     if expected.is_some_and(|expected| expected != pull.head_commit) {
         return Err(error_response(409, "head out of date"));

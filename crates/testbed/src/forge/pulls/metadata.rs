@@ -1,4 +1,4 @@
-//! Labels, reviewers and comments of pull requests.
+//! Labels and reviewers of pull requests.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -40,25 +40,6 @@ pub(super) async fn request_reviewers(
         Ok((StatusCode::CREATED, Json(json!([]))).into_response())
     };
     into_response(ask())
-}
-
-pub(super) async fn comment(
-    State(state): State<Arc<ForgeState>>,
-    Path((owner, name, number)): Path<PullRequestPath>,
-    headers: HeaderMap,
-    Json(body): Json<Value>,
-) -> Response {
-    let comment = || {
-        let project = authorize(&state, &headers, &owner, &name)?;
-        let comment = text(&body, "body").filter(|comment| !comment.is_empty());
-        let comment = comment.ok_or_else(|| error_response(422, "[Body]: Required"))?;
-        change(&state, &project, number, |pull| {
-            pull.comments.push(comment.clone());
-            Ok(())
-        })?;
-        Ok((StatusCode::CREATED, Json(json!({"id": 1, "body": comment}))).into_response())
-    };
-    into_response(comment())
 }
 
 pub(super) async fn label(

@@ -1,0 +1,189 @@
+//! Commit statuses and comments: what every forge must do.
+
+use git::forge::{CommentId, CommitState, CommitStatus, Forge, PullRequestHead};
+use net::Remedy;
+
+use testbed::forge_doubles::InjectedFault;
+
+use crate::double::{BRANCH, ForgeDouble, branch, new_pull, tip};
+
+/// The line that the comment is found by.
+const LINE: &str = "Sluice-Comment: team/app/prod";
+
+async fn opened(forge: &dyn Forge) -> PullRequestHead {
+    let pull = forge.create(&new_pull()).await.expect("a pull request");
+    PullRequestHead {
+        number: pull.number,
+        url: pull.url,
+        branch: branch(BRANCH),
+        commit: tip(),
+    }
+}
+
+fn status(state: CommitState, description: &str) -> CommitStatus {
+    CommitStatus {
+        context: "sluice/prod".to_owned(),
+        state,
+        description: description.to_owned(),
+        url: Some("https://sluice.example.com/pipelines/team/app".to_owned()),
+    }
+}
+
+/// The word of the forge for a state, whatever it is called there.
+fn state_of(shown: &str) -> CommitState {
+    let word = shown.split([' ', ':']).nth(1).unwrap_or_default();
+    match word {
+        "pending" | "INPROGRESS" => CommitState::Pending,
+        "success" | "SUCCESSFUL" | "succeeded" => CommitState::Success,
+        "failure" | "failed" | "FAILED" => CommitState::Failure,
+        other => panic!("no state of a commit: {other}"),
+    }
+}
+
+pub(crate) async fn the_last_commit_status_of_a_context_counts(double: ForgeDouble) {
+    let forge = double.forge();
+    let head = opened(&*forge).await;
+    // Twice in a row, too: with the same text after a crash, or with another one.
+    let steps = [
+        (CommitState::Pending, "frozen until Monday"),
+        (CommitState::Pending, "frozen until Monday"),
+        (CommitState::Pending, "frozen until Tuesday"),
+        (CommitState::Success, "ready to be merged"),
+        (CommitState::Success, "ready to be merged"),
+        (CommitState::Pending, "frozen again"),
+        (CommitState::Failure, "rejected by ann"),
+        (CommitState::Success, "ready to be merged"),
+    ];
+    for (state, description) in steps {
+        let wanted = status(state, description);
+        let set = forge.set_commit_status(&head, &wanted);
+        set.await.expect("set");
+        let shown = double.state.lock().statuses_of(tip().as_str());
+        let [shown] = shown.as_slice() else {
+            panic!("one status: {shown:?}");
+        };
+        assert!(shown.starts_with("sluice/prod "), "{shown}");
+        assert!(shown.ends_with(&format!(": {description}")), "{shown}");
+        assert_eq!(state_of(shown), state, "{shown}");
+    }
+}
+
+pub(crate) async fn long_texts_and_missing_links_are_made_to_fit(double: ForgeDouble) {
+    let forge = double.forge();
+    let head = opened(&*forge).await;
+    let long = CommitStatus {
+        context: format!("sluice/{}", "production-".repeat(8)),
+        url: None,
+        ..status(CommitState::Pending, &"too long ä ".repeat(60))
+    };
+    let set = forge.set_commit_status(&head, &long);
+    set.await.expect("set");
+    let shown = double.state.lock().statuses_of(tip().as_str());
+    assert!(shown[0].ends_with('…'), "{shown:?}");
+}
+
+pub(crate) async fn a_status_on_an_unknown_commit_waits_for_an_edit(double: ForgeDouble) {
+    let forge = double.forge();
+    let mut head = opened(&*forge).await;
+    head.number = 77;
+    head.commit = git::names::ObjectId::new("d".repeat(40)).expect("an id");
+    let wanted = status(CommitState::Success, "x");
+    let set = forge.set_commit_status(&head, &wanted);
+    let error = set.await.expect_err("no such commit");
+    assert_eq!(error.remedy(), Remedy::Edit, "{error}");
+}
+
+pub(crate) async fn a_missing_right_to_report_waits_for_an_edit(double: ForgeDouble) {
+    let forge = double.forge();
+    let head = opened(&*forge).await;
+    let forbidden = || InjectedFault::Answer(403, Vec::new(), r#"{"message": "no such scope"}"#);
+    double.fail_next(forbidden());
+    let wanted = status(CommitState::Success, "x");
+    let set = forge.set_commit_status(&head, &wanted);
+    let error = set.await.expect_err("forbidden");
+    assert_eq!(
+        ("Forbidden", Remedy::Edit),
+        (error.reason(), error.remedy())
+    );
+    double.fail_next(forbidden());
+    let error = forge.comment(head.number, "x").await;
+    let error = error.expect_err("forbidden");
+    assert_eq!(
+        ("Forbidden", Remedy::Edit),
+        (error.reason(), error.remedy())
+    );
+}
+
+pub(crate) async fn a_comment_is_found_again_and_edited_in_place(double: ForgeDouble) {
+    let forge = double.forge();
+    let number = opened(&*forge).await.number;
+    let found = || forge.find_comment(number, LINE);
+    assert_eq!(found().await.expect("nothing yet"), None);
+    for chatter in 0..130 {
+        let text = format!("I quote:\n> {LINE}\n{LINE} {chatter}");
+        double
+            .state
+            .lock()
+            .find(number)
+            .expect("it is there")
+            .comments
+            .push(text);
+    }
+    assert_eq!(found().await.expect("not ours"), None);
+    let text = format!("waits\n\n{LINE}\n");
+    let ours = forge.comment(number, &text).await.expect("said");
+    // Others may repeat the line later.
+    forge.comment(number, &text).await.expect("said");
+    assert_eq!(found().await.expect("found"), Some(ours.clone()));
+    let edited = format!("merged\n\n{LINE}\n");
+    for _ in 0..2 {
+        let edit = forge.edit_comment(number, &ours, &edited);
+        edit.await.expect("edited");
+    }
+    assert_eq!(found().await.expect("found"), Some(ours));
+    let mut state = double.state.lock();
+    let pull = state.find(number).expect("it is there");
+    assert_eq!((pull.comments.len(), &pull.comments[130]), (132, &edited));
+}
+
+pub(crate) async fn a_deleted_comment_is_not_found(double: ForgeDouble) {
+    let forge = double.forge();
+    let number = opened(&*forge).await.number;
+    let ours = forge.comment(number, "x").await.expect("said");
+    double
+        .state
+        .lock()
+        .find(number)
+        .expect("it is there")
+        .comments
+        .clear();
+    for id in [ours, CommentId::new("4711")] {
+        let error = forge.edit_comment(number, &id, "y").await;
+        let error = error.expect_err("it is gone");
+        assert_eq!((error.reason(), error.remedy()), ("NotFound", Remedy::Edit));
+    }
+}
+
+pub(crate) async fn a_promotion_is_shown_with_three_writes(double: ForgeDouble) {
+    let forge = double.forge();
+    let head = opened(&*forge).await;
+    let before = double.state.lock().log.len();
+    let wanted = status(CommitState::Success, "ready to be merged");
+    let set = forge.set_commit_status(&head, &wanted);
+    set.await.expect("set");
+    let found = forge.find_comment(head.number, LINE).await;
+    assert_eq!(found.expect("looked for"), None);
+    let ours = forge.comment(head.number, LINE).await.expect("said");
+    let edit = forge.edit_comment(head.number, &ours, "merged");
+    edit.await.expect("edited");
+    let mut state = double.state.lock();
+    let calls = state.log.split_off(before);
+    let is_read = |call: &&String| call.starts_with("GET ");
+    let reads = calls.iter().filter(is_read).count();
+    assert_eq!(calls.len() - reads, 3, "{calls:?}");
+    state.remark = match reads {
+        1 => Some("1 read"),
+        2 => Some("2 reads"),
+        _ => panic!("{calls:?}"),
+    };
+}

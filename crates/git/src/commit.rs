@@ -1,9 +1,13 @@
-//! Creates commits without a working tree. The same input always gives the same commit id.
+//! Creates commits without a working tree. The same input always gives the same commit id, or, where
+//! commits are signed, the same commit under another signature.
+
+mod signing;
 
 use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
+use crate::credentials::SigningKey;
 use crate::edit::ValueEdit;
 use crate::mirror::{self, Mirror};
 use crate::names::ObjectId;
@@ -86,27 +90,76 @@ pub enum CommitAuthor {
     Others,
 }
 
-/// Creates a commit on top of a base. Does not push it.
+/// A commit to be created.
+pub(crate) struct NewCommit<'a> {
+    /// Its parent.
+    pub(crate) base: &'a ObjectId,
+    pub(crate) files: &'a [FileChange],
+    pub(crate) message: &'a CommitMessage,
+    pub(crate) at: Timestamp,
+}
+
+/// Creates a commit on top of a base, signed where there is a key. Does not push it. Signatures differ
+/// each time, so that `current` is returned if it is the same commit with a signature.
 pub(crate) async fn create(
     mirror: &Mirror,
-    base: &ObjectId,
-    files: &[FileChange],
-    message: &CommitMessage,
-    at: Timestamp,
+    new: &NewCommit<'_>,
+    current: Option<&ObjectId>,
 ) -> Result<ObjectId, mirror::Error> {
-    let tree = write_tree(mirror, base, files).await?;
+    let tree = write_tree(mirror, new.base, new.files).await?;
+    let command = |sign| commit_tree(mirror, new, &tree, sign);
     let attempted = "write a commit";
-    let mut arguments = vec!["commit-tree", "--no-gpg-sign", "-F", "-"];
-    arguments.extend(["-p", base.as_str(), &tree]);
-    let mut commit = GitCommand::new(attempted, &mirror.folder, &arguments).input(message.text());
-    let date = format!("@{} +0000", at.as_second());
-    for role in ["AUTHOR", "COMMITTER"] {
+    let unsigned = mirror.runner.run_for_text(command("--no-gpg-sign")).await?;
+    let unsigned = parse_id(attempted, unsigned)?;
+    let Some(key) = mirror.signing_key() else {
+        return Ok(unsigned);
+    };
+    if let Some(current) = current
+        && signing::is_signed_copy(mirror, current, &unsigned).await?
+    {
+        return Ok(current.clone());
+    }
+    let signed = signing::sign(mirror, key, command("--gpg-sign")).await?;
+    parse_id(attempted, signed)
+}
+
+fn commit_tree<'a>(
+    mirror: &'a Mirror,
+    new: &NewCommit<'_>,
+    tree: &str,
+    sign: &str,
+) -> GitCommand<'a> {
+    let mut arguments = vec!["commit-tree", sign, "-F", "-"];
+    arguments.extend(["-p", new.base.as_str(), tree]);
+    let mut commit = GitCommand::new("write a commit", &mirror.folder, &arguments);
+    commit = commit.input(new.message.text());
+    let date = format!("@{} +0000", new.at.as_second());
+    let (name, email) = mirror.committer();
+    let people = [
+        ("AUTHOR", AUTHOR_NAME, AUTHOR_EMAIL),
+        ("COMMITTER", name, email),
+    ];
+    for (role, name, email) in people {
         commit = commit
-            .env(&format!("GIT_{role}_NAME"), AUTHOR_NAME)
-            .env(&format!("GIT_{role}_EMAIL"), AUTHOR_EMAIL)
+            .env(&format!("GIT_{role}_NAME"), name)
+            .env(&format!("GIT_{role}_EMAIL"), email)
             .env(&format!("GIT_{role}_DATE"), &date);
     }
-    parse_id(attempted, mirror.runner.run_for_text(commit).await?)
+    commit
+}
+
+impl Mirror {
+    /// The name and e-mail address of the committer.
+    fn committer(&self) -> (&str, &str) {
+        match &self.credentials.committer {
+            Some(committer) => (&committer.name, &committer.email),
+            None => (AUTHOR_NAME, AUTHOR_EMAIL),
+        }
+    }
+
+    fn signing_key(&self) -> Option<&SigningKey> {
+        self.credentials.signing_key.as_ref()
+    }
 }
 
 /// Writes the tree of the base with the changed files, using a temporary index.
@@ -169,10 +222,12 @@ pub(crate) async fn author(
         .runner
         .run(GitCommand::new("read a commit", &mirror.folder, &arguments))
         .await?;
-    Ok(parse_author(&String::from_utf8_lossy(&output)))
+    let commit = String::from_utf8_lossy(&output);
+    Ok(parse_author(&commit, mirror.committer()))
 }
 
-fn parse_author(commit: &str) -> CommitAuthor {
+/// Who created a commit. Ours have the committer of the Secret, or the default.
+fn parse_author(commit: &str, own: (&str, &str)) -> CommitAuthor {
     let (header, message) = commit.split_once("\n\n").unwrap_or((commit, ""));
     let committer = header
         .lines()
@@ -189,7 +244,8 @@ fn parse_author(commit: &str) -> CommitAuthor {
             .find_map(|line| line.strip_prefix(&prefix))
             .map(str::to_owned)
     };
-    let is_by_sluice = committer.starts_with(&format!("{AUTHOR_NAME} <{AUTHOR_EMAIL}> "));
+    let is_by = |(name, email): (&str, &str)| committer.starts_with(&format!("{name} <{email}> "));
+    let is_by_sluice = is_by(own) || is_by((AUTHOR_NAME, AUTHOR_EMAIL));
     match (trailer(PROMOTION_TRAILER), trailer(OWNER_TRAILER)) {
         (Some(promotion), Some(owner)) if is_by_sluice => CommitAuthor::Sluice { promotion, owner },
         _ => CommitAuthor::Others,
@@ -220,7 +276,8 @@ mod tests {
     fn check(committer: &str, message: &str, expected: CommitAuthor) {
         let commit =
             format!("tree x\nauthor A <a@b> 1 +0000\ncommitter {committer} 1 +0000\n\n{message}");
-        assert_eq!(parse_author(&commit), expected);
+        let own = ("Release Bot", "bot@example.com");
+        assert_eq!(parse_author(&commit, own), expected);
     }
 
     #[test]
@@ -230,7 +287,8 @@ mod tests {
             promotion: "1".into(),
             owner: "a/b/c".into(),
         };
-        check("Sluice <sluice@noreply.invalid>", ours, us);
+        check("Sluice <sluice@noreply.invalid>", ours, us.clone());
+        check("Release Bot <bot@example.com>", ours, us);
         check("Ann <ann@example.com>", ours, CommitAuthor::Others);
         check(
             "Sluice <sluice@noreply.invalid>",

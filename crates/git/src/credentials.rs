@@ -3,6 +3,8 @@
 //! The names of the entries are those of Flux. The values stay in memory; [`crate::runner`] passes them
 //! to git.
 
+mod signing;
+
 use std::collections::BTreeMap;
 
 use net::{Remedy, SecretValue};
@@ -57,6 +59,27 @@ pub struct GitHubApp {
     pub(crate) base_url: Option<String>,
 }
 
+/// The key that commits are signed with.
+#[derive(Clone)]
+pub(crate) struct SigningKey {
+    pub(crate) key: SecretValue,
+    pub(crate) format: SigningFormat,
+}
+
+/// The format of a signature.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SigningFormat {
+    Ssh,
+    OpenPgp,
+}
+
+/// The name and e-mail address of a committer.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Committer {
+    pub(crate) name: String,
+    pub(crate) email: String,
+}
+
 /// The credentials in a Secret. Anonymous if it has none.
 #[derive(Clone, Default)]
 pub struct Credentials {
@@ -69,6 +92,9 @@ pub struct Credentials {
     pub(crate) certificate_authority: Option<Vec<u8>>,
     /// The URL of the API, if it does not follow from the URL of the repository.
     pub(crate) api_url: Option<String>,
+    pub(crate) signing_key: Option<SigningKey>,
+    /// As whom to commit, where a signature counts only for that person.
+    pub(crate) committer: Option<Committer>,
     fingerprint: [u8; 32],
 }
 
@@ -85,6 +111,9 @@ mod entry {
     pub(super) const APP_KEY: &str = "githubAppPrivateKey";
     pub(super) const APP_BASE_URL: &str = "githubAppBaseURL";
     pub(super) const API_URL: &str = "apiURL";
+    pub(super) const SIGNING_KEY: &str = "signingKey";
+    pub(super) const COMMITTER_NAME: &str = "committerName";
+    pub(super) const COMMITTER_EMAIL: &str = "committerEmail";
 }
 
 impl Credentials {
@@ -102,6 +131,8 @@ impl Credentials {
                 .filter(|value| !value.is_empty())
                 .cloned(),
             api_url: read_text(entries, entry::API_URL)?,
+            signing_key: signing::read_key(entries)?,
+            committer: signing::read_committer(entries)?,
             fingerprint: fingerprint(entries),
         })
     }

@@ -67,7 +67,7 @@ pub struct Mirror {
     pub(crate) runner: GitRunner,
     pub(crate) folder: PathBuf,
     pub(crate) url: RepositoryUrl,
-    credentials: Credentials,
+    pub(crate) credentials: Credentials,
     tokens: Arc<AppTokens>,
     /// Locked during a fetch.
     state: Mutex<MirrorState>,

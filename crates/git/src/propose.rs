@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 
-use crate::commit::{self, CommitAuthor};
+use crate::commit::{self, CommitAuthor, NewCommit};
 use crate::mirror::{self, Mirror, short_hash};
 use crate::names::{BranchName, ObjectId};
 use crate::paths::{self, PathLimits};
@@ -311,9 +311,14 @@ impl Mirror {
             }
             _ => own.clone(),
         };
-        let (message, at) = (&proposal.message, proposal.at);
-        let commit = commit::create(self, &base, &changes.files, message, at).await?;
         let current = tips.get(&branch);
+        let new = NewCommit {
+            base: &base,
+            files: &changes.files,
+            message: &proposal.message,
+            at: proposal.at,
+        };
+        let commit = commit::create(self, &new, current).await?;
         let pushed = current != Some(&commit);
         if pushed {
             // The base itself is no commit of others, nor is a merged one.

@@ -8,6 +8,7 @@
 mod access;
 mod executor;
 mod process;
+mod signing;
 
 pub use access::RemoteAccess;
 pub use executor::{GitExecutionError, GitExecutor, GitInvocation, GitOutput, ProcessLimits};
@@ -59,6 +60,12 @@ pub enum Error {
         /// The last lines of its error output, without secrets.
         message: String,
     },
+    /// The key cannot be used, or a program that signs is missing.
+    #[error("cannot sign the commit: {message}")]
+    Signing {
+        /// The reason and what to do, without secrets.
+        message: String,
+    },
     /// Its output cannot be parsed.
     #[error("cannot {attempted}: the output of git cannot be read")]
     Unreadable {
@@ -75,6 +82,7 @@ impl Error {
             Self::TimedOut { .. } => "GitTimedOut",
             Self::TooLarge { .. } => "RepositoryTooLarge",
             Self::Failed { .. } => "GitFailed",
+            Self::Signing { .. } => "SigningFailed",
             Self::Unreadable { .. } => "GitUnreadable",
         }
     }
@@ -82,7 +90,7 @@ impl Error {
     /// Whether to retry or to wait for an edit.
     pub fn remedy(&self) -> Remedy {
         match self {
-            Self::TooLarge { .. } => Remedy::Edit,
+            Self::TooLarge { .. } | Self::Signing { .. } => Remedy::Edit,
             _ => Remedy::RETRY,
         }
     }
@@ -284,6 +292,7 @@ impl GitRunner {
         }
         let no_pager = OsString::from("--no-pager");
         Ok(GitInvocation {
+            program: None,
             arguments: std::iter::once(no_pager).chain(command.arguments).collect(),
             environment,
             working_directory: self.home.clone(),

@@ -11,5 +11,7 @@ mod mirrors;
 mod propose;
 #[path = "suite/runs.rs"]
 mod runs;
+#[path = "suite/signing.rs"]
+mod signing;
 #[path = "suite/support.rs"]
 mod support;

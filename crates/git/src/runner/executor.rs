@@ -5,7 +5,7 @@
 
 use std::ffi::OsString;
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use futures::future::BoxFuture;
@@ -23,6 +23,8 @@ pub trait GitExecutor: fmt::Debug + Send + Sync {
 
 /// A git command with everything it depends on. Has no `Debug`: the environment contains credentials.
 pub struct GitInvocation {
+    /// A program that prepares what git needs, instead of git.
+    pub program: Option<&'static str>,
     /// The arguments after the name of the program.
     pub arguments: Vec<OsString>,
     /// The whole environment; of two entries with one name the last counts.
@@ -104,7 +106,9 @@ impl GitExecutor for SystemGit {
         &self,
         invocation: GitInvocation,
     ) -> BoxFuture<'_, Result<GitOutput, GitExecutionError>> {
-        let mut command = tokio::process::Command::new(&self.program);
+        let other = invocation.program.map(Path::new);
+        let program = other.unwrap_or(&self.program);
+        let mut command = tokio::process::Command::new(program);
         command.env_clear().envs(invocation.environment);
         command.args(invocation.arguments);
         command.current_dir(invocation.working_directory);

@@ -4,11 +4,13 @@
 //! withdrawal can be added. Nobody can take an approval back.
 
 mod change;
+mod feedback;
 
 pub use change::{
     ChangeContent, FieldEdit, PromotionChange, SourceCommit, SourceCommits, SourceRange,
     change_digest,
 };
+pub use feedback::{CommitState, ShownCommitStatus, ShownFeedback};
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -419,6 +421,9 @@ pub struct PromotionStatus {
     /// What it changes, while that is not in git yet. Computed again right before it is pushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<PromotionChange>,
+    /// What was last shown on the pull request.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub feedback: Option<ShownFeedback>,
     /// `Ready`, for tools that wait for it.
     #[serde(
         default,

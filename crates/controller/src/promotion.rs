@@ -4,6 +4,7 @@
 //! what comes next; `strategy` carries it out.
 
 mod act;
+mod feedback;
 mod observe;
 mod orphaned_pull_requests;
 mod report;
@@ -227,7 +228,7 @@ async fn reconcile_promotion(
     let mut next = planner::attempt(promotion, &input, reconciler.clock.now());
     let again = observation.sooner(next.requeue_at);
     let outcome = act::carry_out(reconciler, context, &mut next, &observation).await;
-    let status = match (outcome, &observation.failure) {
+    let mut status = match (outcome, &observation.failure) {
         (None, None) => next.status,
         (None, Some(failure)) => {
             planner::status_after_failed_lookup(next.status, failure, reconciler.clock.now())
@@ -237,5 +238,7 @@ async fn reconcile_promotion(
             planner::conclude(promotion, next, outcome, now, seed)
         }
     };
+    let retry = feedback::show(reconciler, context, &observation, &mut status).await;
+    let again = [again, retry].into_iter().flatten().min();
     report::write(reconciler, context, status, again).await
 }

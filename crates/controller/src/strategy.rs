@@ -10,6 +10,7 @@ mod changelog;
 mod commit;
 mod dependencies;
 mod failure;
+mod feedback;
 mod forge_repository;
 mod freeze_guard;
 mod manifest_edit;

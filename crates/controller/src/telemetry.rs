@@ -18,6 +18,8 @@ use crate::{Context, Metrics, keys::ClusterKey};
 pub(crate) struct Telemetry {
     pub(crate) metrics: Metrics,
     events: Option<EventRecorder>,
+    /// Where people reach the dashboard.
+    dashboard: Option<String>,
     health: Option<Health>,
     pub(crate) leader: LeaderGuard,
     /// When the first app event came that a pipeline's status does not show yet.
@@ -32,6 +34,7 @@ impl Telemetry {
         Self {
             metrics: Metrics::new(),
             events: None,
+            dashboard: None,
             health: None,
             leader: LeaderGuard::without_election(),
             unreported_since: Mutex::default(),
@@ -49,6 +52,7 @@ impl Telemetry {
         Self {
             metrics: context.metrics.clone(),
             events: Some(context.events.clone()),
+            dashboard: context.settings.dashboard_url.clone(),
             health: Some(context.health.clone()),
             leader: context.leader.clone(),
             ..Self::alone()
@@ -101,6 +105,15 @@ impl Telemetry {
         self.record_about(&pipeline.object_ref(&()), "Observe", events);
     }
 
+    /// The page of a pipeline, where people also approve.
+    fn page_of(&self, regarding: &ObjectReference) -> Option<String> {
+        let home = self.dashboard.as_deref()?.trim_end_matches('/');
+        let is_pipeline = regarding.kind.as_deref() == Some("Pipeline");
+        let namespace = regarding.namespace.as_deref().filter(|_| is_pipeline)?;
+        let name = regarding.name.as_deref()?;
+        Some(format!("{home}/pipelines/{namespace}/{name}"))
+    }
+
     /// Records events about an object.
     pub(crate) fn record_about(
         &self,
@@ -115,6 +128,7 @@ impl Telemetry {
             let values = [
                 ("environment", event.environment),
                 ("revision", event.revision),
+                ("link", self.page_of(regarding)),
             ];
             recorder.record(ObjectEvent {
                 regarding: regarding.clone(),

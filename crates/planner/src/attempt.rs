@@ -8,6 +8,7 @@
 pub(crate) mod backoff;
 mod change;
 mod context;
+mod feedback;
 mod lifecycle;
 mod lookup;
 mod outcome;
@@ -21,6 +22,7 @@ use crate::time::Timestamp;
 
 pub use change::{must_read_change, with_change};
 pub use context::{AttemptInput, ObservedPullRequest, freeze_hold};
+pub use feedback::{FeedbackUpdate, WantedComment, feedback_update};
 pub use lifecycle::attempt;
 pub use lookup::{PullRequestLookup, observed_after_failed_lookup, pull_request_lookup};
 pub use outcome::{Failure, Outcome, Remedy, conclude, status_after_failed_lookup};

@@ -7,7 +7,9 @@ use api::{
     pipeline::{EnvironmentStatus, PipelineStatus, TargetStatus},
 };
 
-use crate::{hold::HoldReason, release::failure_message, site::target_name};
+use crate::{
+    gate::is_asked_of_promotion, hold::HoldReason, release::failure_message, site::target_name,
+};
 
 /// An event of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -32,7 +34,7 @@ pub fn pipeline_events(
     let mut events: Vec<PipelineEvent> = readiness(before, after).into_iter().collect();
     for (name, environment) in &after.environments {
         let known = before.and_then(|before| before.environments.get(name));
-        events.extend(not_signed(name, known, environment));
+        events.extend(held(name, known, environment));
         events.extend(overridden(name, known, environment));
         events.extend(checks::decided(name, known, environment));
         for target in &environment.targets {
@@ -49,22 +51,42 @@ pub fn pipeline_events(
     events
 }
 
-/// A promotion has begun to wait for a signed report.
-fn not_signed(
+/// An environment has begun to wait for something else than before. What an existing promotion waits for
+/// is an event of that promotion.
+fn held(
     environment: &str,
     known: Option<&EnvironmentStatus>,
     now: &EnvironmentStatus,
 ) -> Option<PipelineEvent> {
     let hold = now.hold.as_ref()?;
-    let is_known = known.and_then(|known| known.hold.as_ref()) == Some(hold);
-    let is_unsigned = hold.reason == HoldReason::ReportNotSigned.word();
-    (is_unsigned && !is_known).then(|| PipelineEvent {
-        is_warning: true,
+    let known = known.and_then(|known| known.hold.as_ref());
+    let is_known = known.is_some_and(|known| known.reason == hold.reason);
+    let mut reasons = HoldReason::ALL.iter();
+    let reason = reasons.find(|reason| reason.word() == hold.reason)?;
+    let is_silent = *reason == HoldReason::NotObserved || is_asked_of_promotion(*reason);
+    (!is_known && !is_silent).then(|| PipelineEvent {
+        is_warning: needs_attention(*reason),
         reason: hold.reason.clone(),
         message: format!("{environment}: {}", hold.message),
         environment: Some(environment.to_owned()),
         revision: None,
     })
+}
+
+/// Whether a hold stays until somebody edits or repairs something.
+fn needs_attention(reason: HoldReason) -> bool {
+    matches!(
+        reason,
+        HoldReason::InvalidSpec
+            | HoldReason::InvalidSource
+            | HoldReason::SourceUnreadable
+            | HoldReason::NoTargetsMatch
+            | HoldReason::AppMissing
+            | HoldReason::TargetUnreachable
+            | HoldReason::TargetsNotDistinguishable
+            | HoldReason::ReportNotSigned
+            | HoldReason::DigestDiffers
+    )
 }
 
 /// A person has overridden a gate.
@@ -187,7 +209,7 @@ mod tests {
     }
 
     #[test]
-    fn a_missing_signature_is_reported_once() {
+    fn a_hold_is_reported_once() {
         let held = |reason: &str| {
             let mut status = status("1.0.0", true, None);
             let dev = status.environments.get_mut("dev").unwrap();
@@ -202,6 +224,15 @@ mod tests {
         let soaking = held("Soaking");
         assert_eq!(messages(Some(&soaking), &unsigned), ["dev: sign it"]);
         assert!(messages(Some(&unsigned), &unsigned).is_empty());
-        assert!(messages(Some(&unsigned), &soaking).is_empty());
+        assert_eq!(messages(Some(&unsigned), &soaking), ["dev: sign it"]);
+        let warns = |status: &PipelineStatus| pipeline_events(None, status)[0].is_warning;
+        assert!(warns(&unsigned) && !warns(&soaking));
+        // The promotion that waits tells of these.
+        for reason in ["AwaitingApproval", "Frozen", "NotObserved"] {
+            assert!(
+                messages(Some(&soaking), &held(reason)).is_empty(),
+                "{reason}"
+            );
+        }
     }
 }

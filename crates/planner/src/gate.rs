@@ -29,6 +29,7 @@ use api::{
 };
 
 use crate::{
+    hold::HoldReason,
     plan::{Candidate, CandidateSource, WantedRevision},
     site_state::SiteState,
     time::Timestamp,
@@ -91,6 +92,12 @@ pub(crate) const GATES: &[Gate] = &[
 /// The names of the gates, in the order in which they are asked.
 pub fn gate_names() -> impl Iterator<Item = &'static str> {
     GATES.iter().map(|gate| gate.name)
+}
+
+/// Whether the gate of a reason is asked of the existing promotion.
+pub(crate) fn is_asked_of_promotion(reason: HoldReason) -> bool {
+    let mut gates = GATES.iter().filter(|gate| gate.name == reason.gate());
+    gates.any(|gate| matches!(gate.stage, GateStage::Promotion))
 }
 
 /// What a gate knows about an environment.
@@ -247,7 +254,6 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
-    use crate::hold::HoldReason;
 
     #[test]
     fn every_reason_belongs_to_a_gate_and_every_gate_has_a_reason() {

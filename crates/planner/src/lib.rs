@@ -66,12 +66,12 @@ pub use access::{refuse_cluster, refuse_group, refuse_hub_namespace};
 pub use adoption::{Adoption, EditableFields, adopt};
 pub use attempt::{
     AttemptInput, AttemptPlan, BRANCH_CHANGED_BY_OTHERS, CHANGE_DIFFERS, CHECK_FAILED,
-    DEPLOY_FAILED, ExternalAction, Failure, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED, NOT_MERGEABLE,
-    NOTHING_REPORTS, ObservedPullRequest, Outcome, PromotionProblem, PullRequestLookup, Remedy,
-    STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS, attempt, conclude, freeze_hold,
-    is_resolved_by_repository_edit, must_read_change, observed_after_failed_lookup,
-    promotion_problem, pull_request_lookup, replaceable_digests, status_after_failed_lookup,
-    with_change,
+    DEPLOY_FAILED, ExternalAction, Failure, FeedbackUpdate, MERGE_NOT_ALLOWED,
+    MERGE_QUEUE_REQUIRED, NOT_MERGEABLE, NOTHING_REPORTS, ObservedPullRequest, Outcome,
+    PromotionProblem, PullRequestLookup, Remedy, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
+    WantedComment, attempt, conclude, feedback_update, freeze_hold, is_resolved_by_repository_edit,
+    must_read_change, observed_after_failed_lookup, promotion_problem, pull_request_lookup,
+    replaceable_digests, status_after_failed_lookup, with_change,
 };
 pub use check_definition::{
     check_problem, condition_of, condition_text, http_url, prometheus_query,

@@ -118,6 +118,10 @@ fn settings_of(
         let text = format!("{name}: a draft is not merged until somebody marks it ready");
         add(false, text);
     }
+    if pull_request.is_some_and(|it| matches!(it.feedback[..], [one, other] if one == other)) {
+        let text = format!("{name}: feedback names the same thing twice");
+        add(false, text);
+    }
     let tag = settings.strategy.oci.as_ref().map(|to| to.tag.as_str());
     if tag.is_some_and(|tag| tag.contains("${version}")) {
         let text = format!(

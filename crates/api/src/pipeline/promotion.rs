@@ -145,6 +145,10 @@ pub struct PullRequest {
     /// The merge method for `autoMerge`. On GitLab the settings of the project decide about merge commits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merge_method: Option<MergeMethod>,
+    /// What is shown on the pull request while it is open: a commit status, a comment, or both.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(length(max = 2))]
+    pub feedback: Vec<FeedbackKind>,
     /// The title, instead of the default; `${field}` is filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
@@ -158,6 +162,16 @@ pub struct PullRequest {
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 32), inner(length(min = 1, max = 512)))]
     pub paths: Vec<String>,
+}
+
+/// What is shown on a pull request.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
+#[serde(rename_all = "kebab-case")]
+pub enum FeedbackKind {
+    /// The commit status `sluice/<environment>` on the head: pending while a gate is closed.
+    CommitStatus,
+    /// One comment with what it brings, the gates and the steps, which is edited in place.
+    Comment,
 }
 
 /// How a pull request is merged.

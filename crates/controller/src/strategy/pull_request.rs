@@ -41,13 +41,13 @@ const ORPHANED: &str = "The pipeline that asked for this is gone, and this pull 
 
 /// Carries out promotions by pull request.
 pub(super) struct PullRequests {
-    proposals: Proposals,
-    guard: SideEffectGuard,
+    pub(super) proposals: Proposals,
+    pub(super) guard: SideEffectGuard,
     freezes: FreezeGuard,
     merge_answers: MergeAnswers,
     replaced_commits: ReplacedCommits,
     /// Where people reach the dashboard.
-    dashboard: Option<String>,
+    pub(super) dashboard: Option<String>,
 }
 
 impl PullRequests {
@@ -76,7 +76,7 @@ impl PullRequests {
         self.proposals.forge(kind(to.forge), repository)
     }
 
-    fn open(
+    pub(super) fn open(
         &self,
         task: PromotionTask<'_>,
         to: &PullRequestStrategy,
@@ -315,7 +315,8 @@ impl PullRequests {
             open.forge.call_as_leader(&self.guard, cancel).await?;
         }
         let comment = open.forge.forge.comment(pull.number, ORPHANED);
-        open.forge.call_as_leader(&self.guard, comment).await
+        let commented = open.forge.call_as_leader(&self.guard, comment).await;
+        commented.map(drop)
     }
 }
 

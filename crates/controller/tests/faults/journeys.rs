@@ -14,11 +14,11 @@ use kube::{
 use runtime::{Clock, LeaderGuard};
 use serde_json::{Value, json};
 use tempfile::TempDir;
-use testbed::forge::{Forge, PullState};
+use testbed::forge::{Forge, PullRequest, PullState};
 use tokio::task::JoinSet;
 
 use crate::{
-    fault_injector::{Crash, FaultInjector},
+    fault_injector::{Crash, DIED, FaultInjector},
     webhook_receiver::{Call, Receiver},
     world::{World, apply, define, define_ours, helm_releases, manifest, release, released},
     world::{set_status, settings, wait_for},
@@ -47,6 +47,8 @@ struct Before {
     pull_requests: usize,
     commits: usize,
     calls: usize,
+    /// Whether the pull request shows how the promotion stands.
+    has_feedback: bool,
 }
 
 impl Stage {
@@ -90,6 +92,7 @@ impl Stage {
             pull_requests: repository.pull_requests().await.len(),
             commits: repository.log("main").await.unwrap().len(),
             calls: self.receiver.calls().len(),
+            has_feedback: more["feedback"].is_array(),
         };
         for environment in ["dev", "prod"] {
             self.deploy(environment, "1.0.0").await;
@@ -234,7 +237,7 @@ impl Stage {
         assert_eq!(pulls[0].state, state);
         let title = format!("Promote default/app in prod to {proposed}");
         assert_eq!(pulls[0].title, title);
-        assert_eq!(pulls[0].comments, [] as [String; 0]);
+        self.check_feedback(&pulls[0]);
         assert_eq!(self.world.version("main", PROD).await, version);
         assert_eq!(self.world.version(BRANCH, PROD).await, proposed);
         let commits = repository.log(BRANCH).await.unwrap();
@@ -242,6 +245,41 @@ impl Stage {
         let more = if state == PullState::Merged { 2 } else { 0 };
         let commits = repository.log("main").await.unwrap();
         assert_eq!(commits.len(), before.commits + more, "{commits:?}");
+    }
+
+    /// The pull request has one comment, and its head the right status.
+    fn check_feedback(&self, pull: &PullRequest) {
+        let comments = &pull.comments;
+        if !self.before.lock().unwrap().has_feedback {
+            assert_eq!(*comments, [] as [String; 0]);
+            return;
+        }
+        // No forge can tell a comment that arrives late from another one.
+        let late = self.late_effects("POST", "/comments");
+        assert!((1..=1 + late).contains(&comments.len()), "{comments:?}");
+        let (step, state) = match pull.state {
+            PullState::Merged => ("3. deployed", "success"),
+            _ => ("2. not merged", "failure"),
+        };
+        let is_last = |text: &String| text.contains(step);
+        let is_late = late + self.late_effects("PATCH", "/issues/comments/") > 0;
+        assert!(is_late || comments.iter().any(is_last), "{comments:?}");
+        let statuses = self.world.repository.commit_statuses();
+        let mut own = statuses.iter().rev();
+        let last = own.find(|status| status.commit == pull.head_commit);
+        let is_late = self.late_effects("POST", "/statuses/") > 0;
+        let is_right = last.is_some_and(|last| last.state == state);
+        assert!(is_late || is_right, "{state}: {last:?}");
+    }
+
+    /// How often a process died of such an effect that came only later.
+    fn late_effects(&self, method: &str, path: &str) -> usize {
+        let effects = self.injector.effects();
+        let is_late = |pair: &&[String]| {
+            let is_such = pair[0].starts_with(method) && pair[0].contains(path);
+            is_such && pair[1].starts_with(&format!("{DIED} Late"))
+        };
+        effects.windows(2).filter(is_late).count()
     }
 
     /// There was no pull request, and what was done instead was done once, or in the same words.
@@ -321,6 +359,9 @@ impl Journey {
     /// What the pipeline says more.
     pub(crate) fn settings(self) -> Value {
         match self {
+            Self::Merged | Self::Superseded | Self::Closed => {
+                json!({"feedback": ["commit-status", "comment"]})
+            }
             Self::MergedByItself => json!({"autoMerge": true, "labels": ["release"]}),
             Self::Approved => json!({"manual": true}),
             Self::Committed => json!({"by": "commit"}),

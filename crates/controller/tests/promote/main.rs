@@ -13,6 +13,7 @@ mod approved_changes;
 mod artifacts;
 mod checks;
 mod faults;
+mod feedback;
 mod fleet;
 mod freezes;
 mod inputs;

@@ -14,7 +14,7 @@ use super::CHECK_FAILED;
 use crate::{
     checks::{self, CheckStates},
     evidence::is_silent,
-    gate::{self, GateVerdict, PromotionQuestion, approvals::ApprovalQuestion, freeze},
+    gate::{self, GateAnswer, GateVerdict, PromotionQuestion, approvals::ApprovalQuestion, freeze},
     hold::Hold,
     promotion_phase::{merged_at, phase_of},
     release::failure_message,
@@ -295,7 +295,17 @@ impl<'a> AttemptContext<'a> {
         self.ask(gate::ask_again)
     }
 
+    /// The answer of every gate.
+    pub(super) fn gate_answers(&self) -> Vec<GateAnswer> {
+        self.with_question(gate::answers_of_promotion)
+            .unwrap_or_default()
+    }
+
     fn ask(&self, ask: fn(&PromotionQuestion<'_>) -> GateVerdict) -> Option<Hold> {
+        self.with_question(ask)?.hold()
+    }
+
+    fn with_question<T>(&self, ask: fn(&PromotionQuestion<'_>) -> T) -> Option<T> {
         let unobserved = PipelineStatus::default();
         let status = self.status();
         let question = PromotionQuestion {
@@ -308,7 +318,7 @@ impl<'a> AttemptContext<'a> {
             rejected: status.map(|it| it.rejected.as_slice()).unwrap_or_default(),
             now: self.now,
         };
-        ask(&question).hold()
+        Some(ask(&question))
     }
 }
 

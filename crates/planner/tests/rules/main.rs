@@ -16,6 +16,7 @@ mod check_definition;
 mod checks;
 mod drawing;
 mod explain;
+mod feedback;
 mod fold;
 mod forecast;
 mod freeze;

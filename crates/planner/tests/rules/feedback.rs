@@ -1,0 +1,227 @@
+//! What people read about a promotion on its pull request.
+
+use api::{
+    Time,
+    pipeline::{CoveringFreeze, FeedbackKind},
+    promotion::{Phase, PromotionStatus},
+};
+use planner::{AttemptInput, FeedbackUpdate, ObservedPullRequest, feedback_update};
+
+use crate::{
+    attempt::next_of,
+    drawing::{World, ago, draw, now},
+};
+
+const OPEN: &str = "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge";
+
+/// A drawing whose pull requests show everything.
+fn world(drawing: &str) -> World {
+    let mut world = draw(drawing);
+    let settings = world.pipeline.spec.promotion.as_mut().unwrap();
+    let to = settings.strategy.pull_request.as_mut().unwrap();
+    to.feedback = vec![FeedbackKind::CommitStatus, FeedbackKind::Comment];
+    let promotion = world.promotions.last_mut().unwrap();
+    promotion.spec.strategy = settings.strategy.clone();
+    promotion.status.as_mut().unwrap().commit = Some("c0ffee".to_owned());
+    world
+}
+
+fn update_of(world: &World, status: &PromotionStatus) -> Option<FeedbackUpdate> {
+    let input = AttemptInput {
+        pipeline: Some(&world.pipeline),
+        promotions: &world.promotions,
+        pull_request: ObservedPullRequest::NotQueried,
+        edited: false,
+    };
+    let promotion = world.promotions.last().unwrap();
+    let dashboard = Some("https://sluice.example.com/");
+    feedback_update(promotion, status, &input, dashboard, now())
+}
+
+/// The update after the pull request was seen so, and the promotion with what is stored then.
+fn seen(world: &mut World, pull_request: &str) -> Option<FeedbackUpdate> {
+    let mut status = next_of(world, pull_request).status;
+    let update = update_of(world, &status);
+    if let Some(update) = &update {
+        store(&mut status, update);
+    }
+    world.promotions.last_mut().unwrap().status = Some(status);
+    update
+}
+
+fn store(status: &mut PromotionStatus, update: &FeedbackUpdate) {
+    let mut shown = update.shown.clone();
+    shown.pull_request = Some(7);
+    let comment = update.comment.as_ref().map(|it| it.digest.clone());
+    shown.comment_digest = comment.or(shown.comment_digest);
+    shown.commit_status = update.commit_status.clone().or(shown.commit_status);
+    status.feedback = Some(shown);
+}
+
+/// `state: description` of the commit status, `-` where it is not written.
+fn status_of(update: Option<FeedbackUpdate>) -> String {
+    let update = update.expect("something is written");
+    assert_eq!(update.context, "sluice/prod");
+    match update.commit_status {
+        Some(it) => format!("{:?} on {}: {}", it.state, it.commit, it.description),
+        None => "-".to_owned(),
+    }
+}
+
+fn frozen(world: &mut World) {
+    let freeze = CoveringFreeze {
+        name: "stop".to_owned(),
+        reason: "no | releases\n@everyone".to_owned(),
+        environments: vec!["prod".to_owned()],
+        ..CoveringFreeze::default()
+    };
+    world.pipeline.status.as_mut().unwrap().freezes = vec![freeze];
+}
+
+#[test]
+fn the_commit_status_says_what_keeps_it_from_being_merged() {
+    let mut world = world(OPEN);
+    let ready = "Success on c0ffee: ready to be merged";
+    assert_eq!(status_of(seen(&mut world, "open")), ready);
+    assert_eq!(seen(&mut world, "open"), None, "nothing has changed");
+    frozen(&mut world);
+    let text = status_of(seen(&mut world, "open"));
+    assert!(
+        text.starts_with("Pending on c0ffee: prod is frozen by stop"),
+        "{text}"
+    );
+    assert_eq!(seen(&mut world, "open"), None, "nothing has changed");
+    world.pipeline.status.as_mut().unwrap().freezes.clear();
+    assert_eq!(status_of(seen(&mut world, "open")), ready);
+    world.pipeline.spec.suspend = true;
+    let text = status_of(seen(&mut world, "open"));
+    assert!(text.starts_with("Pending on c0ffee: "), "{text}");
+    assert!(text.contains("suspended"), "{text}");
+}
+
+#[test]
+fn a_step_back_and_commits_of_others_are_failures() {
+    let mut older = world(&OPEN.replace("1.0.0 ok", "3.0.0 ok"));
+    let text = status_of(seen(&mut older, "open"));
+    assert!(
+        text.starts_with("Failure on c0ffee: prod runs 3.0.0"),
+        "{text}"
+    );
+    let mut foreign = world(OPEN);
+    let text = status_of(seen(&mut foreign, "open foreign"));
+    assert!(
+        text.starts_with("Failure on c0ffee: somebody else pushed"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_new_commit_gets_a_status_of_its_own() {
+    let mut world = world(OPEN);
+    seen(&mut world, "open");
+    let promotion = world.promotions.last_mut().unwrap();
+    promotion.status.as_mut().unwrap().commit = Some("beef".to_owned());
+    let text = status_of(seen(&mut world, "open"));
+    assert_eq!(text, "Success on beef: ready to be merged");
+}
+
+#[test]
+fn the_end_is_shown_and_the_deployment_in_between_is_not() {
+    let mut merged = world(OPEN);
+    seen(&mut merged, "open");
+    assert_eq!(seen(&mut merged, "merged"), None);
+    let prod = merged.pipeline.status.as_mut().unwrap();
+    let prod = prod.environments.get_mut("prod").unwrap();
+    prod.targets[0].revision = Some("2.0.0".to_owned());
+    let update = seen(&mut merged, "merged").expect("the end");
+    assert_eq!(
+        update.commit_status, None,
+        "what is merged keeps its status"
+    );
+    let text = update.comment.unwrap().text;
+    let expected = "**prod: 2.0.0**\n\nprod runs 2.0.0\n\n1. proposed\n2. merged\n3. deployed\n\n\
+                    https://sluice.example.com/pipelines/default/shop\n\n\
+                    Sluice-Comment: default/shop/prod\n";
+    assert_eq!(text, expected);
+    assert_eq!(seen(&mut merged, ""), None, "written once");
+
+    let mut closed = world(OPEN);
+    seen(&mut closed, "open");
+    let text = status_of(seen(&mut closed, "closed"));
+    let expected = "Failure on c0ffee: its pull request was closed without being merged";
+    assert_eq!(text, expected);
+}
+
+#[test]
+fn a_successor_takes_over_and_only_it_writes_then() {
+    let mut world = world(OPEN);
+    seen(&mut world, "open");
+    let promotion = world.promotions.last_mut().unwrap();
+    let reason = "Superseded by shop-prod-3.0.0".to_owned();
+    promotion.spec.withdrawn = Some(api::promotion::Withdrawal { reason });
+    let before = world.promotions.last().unwrap().status.clone().unwrap();
+    let text = status_of(seen(&mut world, "open"));
+    assert_eq!(text, "Pending on c0ffee: Superseded by shop-prod-3.0.0");
+    // Although what it wrote last is lost.
+    let promotion = world.promotions.last_mut().unwrap();
+    promotion.status.as_mut().unwrap().feedback = before.feedback;
+    assert_eq!(seen(&mut world, "open"), None);
+}
+
+#[test]
+fn nothing_is_begun_at_the_end_nor_finished_an_hour_later() {
+    let mut world = world(OPEN);
+    seen(&mut world, "open");
+    let mut ended = world.promotions.last().unwrap().status.clone().unwrap();
+    ended.phase = Some(Phase::Abandoned);
+    for (minutes, is_shown) in [("59m", true), ("61m", false)] {
+        ended.finished_at = Some(ago(minutes));
+        assert_eq!(update_of(&world, &ended).is_some(), is_shown, "{minutes}");
+    }
+    ended.finished_at = Some(Time(now()));
+    ended.feedback = None;
+    assert_eq!(update_of(&world, &ended), None, "of an earlier version");
+}
+
+#[test]
+fn only_what_the_strategy_names_is_shown() {
+    let mut world = world(OPEN);
+    let kinds = |world: &mut World, kinds: &[FeedbackKind]| {
+        let promotion = world.promotions.last_mut().unwrap();
+        let to = promotion.spec.strategy.pull_request.as_mut().unwrap();
+        to.feedback = kinds.to_vec();
+        let status = promotion.status.clone().unwrap();
+        let update = update_of(world, &status);
+        update.map(|it| (it.commit_status.is_some(), it.comment.is_some()))
+    };
+    assert_eq!(kinds(&mut world, &[]), None);
+    let status = [FeedbackKind::CommitStatus];
+    assert_eq!(kinds(&mut world, &status), Some((true, false)));
+    assert_eq!(
+        kinds(&mut world, &[FeedbackKind::Comment]),
+        Some((false, true))
+    );
+}
+
+#[test]
+fn the_comment_lists_every_gate_and_keeps_texts_of_others_harmless() {
+    let mut world = world(OPEN);
+    frozen(&mut world);
+    let update = seen(&mut world, "open").expect("an update");
+    let comment = update.comment.expect("a comment");
+    for gate in planner::gate_names() {
+        assert!(
+            comment.text.contains(&format!("\n| {gate} | ")),
+            "{}",
+            comment.text
+        );
+    }
+    assert!(
+        comment
+            .text
+            .contains("| freeze | wait: prod is frozen by stop")
+    );
+    assert!(!comment.text.contains("@everyone"), "{}", comment.text);
+    let lines = comment.text.lines().filter(|line| *line == comment.marker);
+    assert_eq!(lines.count(), 1);
+}

@@ -13,6 +13,7 @@ mod cluster;
 mod concepts;
 mod demo;
 mod examples;
+mod feedback;
 mod github;
 mod gitless;
 mod install;
@@ -34,9 +35,11 @@ const FOLLOWED: &[&str] = &[
     "checks.md",
     // authoring/guide.rs
     "authoring.md",
+    "chat.md",
     "clusters.md",
     "concepts.md",
     "dashboard.md",
+    "feedback.md",
     "freezes.md",
     "github.md",
     "gitless.md",

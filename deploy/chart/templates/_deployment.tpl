@@ -94,6 +94,7 @@ spec:
     spec:
       serviceAccountName: {{ include "pipeline-controller.fullname" .root }}
       terminationGracePeriodSeconds: 30
+      shareProcessNamespace: true
       securityContext:
         runAsNonRoot: true
         runAsUser: 65532

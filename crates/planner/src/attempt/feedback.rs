@@ -116,13 +116,13 @@ impl Feedback<'_> {
     }
 
     /// Whether the pull request may differ from what it should show: while it is open, and at the end.
-    /// In between, while the change is being deployed, it stays as it is.
+    /// In between, while the change is being deployed and verified, it stays as it is.
     fn is_due(&self, before: Option<Phase>) -> bool {
         let has_begun = *self.shown != ShownFeedback::default();
         match self.phase() {
             Phase::WaitingForMerge => true,
             Phase::AwaitingApproval | Phase::Running => has_begun,
-            Phase::Deploying => false,
+            Phase::Deploying | Phase::Verifying => false,
             // Its successor takes over the pull request, and writes from then on.
             Phase::Superseded => has_begun && before != Some(Phase::Superseded),
             _ => {

@@ -6,7 +6,10 @@
 use api::promotion::Phase;
 
 use super::Feedback;
-use crate::{attempt::context::AttemptContext, site::site_of};
+use crate::{
+    attempt::{CHECK_FAILED, context::AttemptContext},
+    site::site_of,
+};
 
 /// Before the site that a comment is about.
 const MARKER: &str = "Sluice-Comment: ";
@@ -67,9 +70,11 @@ fn steps(feedback: &Feedback<'_>) -> String {
         Some(_) => "merged".to_owned(),
         None => "not merged".to_owned(),
     };
-    let deployed = match feedback.phase() {
-        Phase::Succeeded => "deployed".to_owned(),
-        _ => "not deployed".to_owned(),
+    // A revision whose checks failed runs all the same.
+    let has_failed_checks = status.reason.as_deref() == Some(CHECK_FAILED);
+    let deployed = match feedback.phase() == Phase::Succeeded || has_failed_checks {
+        true => "deployed".to_owned(),
+        false => "not deployed".to_owned(),
     };
     let proposed = Some("proposed".to_owned());
     let steps = [approved, proposed, Some(merged), Some(deployed)];

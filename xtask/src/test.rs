@@ -33,6 +33,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("promote", "real_registry"),
     ("checks", "real"),
     ("trigger", ""),
+    ("http", "real_api_server"),
     ("guides", ""),
 ];
 

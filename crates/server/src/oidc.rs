@@ -101,6 +101,8 @@ pub(crate) enum Error {
         "This sign-in was not started in this browser, or more than ten minutes ago. Try again."
     )]
     NotStarted,
+    #[error("The answer is from another sign-in provider. Try again.")]
+    OtherProvider,
     #[error("The sign-in provider did not sign you in: {0}.")]
     Denied(String),
     #[error("The sign-in provider's ID token is refused: {0}.")]
@@ -227,8 +229,8 @@ impl Oidc {
             return Err(Error::NotStarted);
         }
         let issuer = callback.iss.as_ref();
-        if let Some(other) = issuer.filter(|it| **it != self.settings.issuer_url) {
-            return Err(Error::OtherIssuer(other.clone()));
+        if issuer.is_some_and(|it| *it != self.settings.issuer_url) {
+            return Err(Error::OtherProvider);
         }
         let Some(code) = callback.code.as_deref() else {
             let code = plain_code(callback.error.as_deref().unwrap_or("it sent no code"));

@@ -7,7 +7,6 @@
 mod token;
 
 use std::collections::{BTreeMap, HashMap};
-use std::net::SocketAddr;
 use std::sync::Arc;
 
 use axum::extract::{Form, Query, State};
@@ -24,6 +23,8 @@ use tokio::net::TcpListener;
 
 pub use token::Signing;
 
+use crate::forge::tls;
+
 /// The id of the one client.
 pub const CLIENT: &str = "sluice";
 /// Its secret, with characters that have to be encoded.
@@ -39,6 +40,8 @@ type Fields = BTreeMap<String, String>;
 pub struct OidcProvider {
     /// Its URL, as its tokens name it.
     pub issuer: String,
+    /// The authority of its certificate as PEM, if it serves TLS.
+    pub certificate_authority: Option<String>,
     state: Arc<Mutex<ProviderState>>,
 }
 
@@ -70,11 +73,19 @@ struct Grant {
 impl OidcProvider {
     /// Starts a provider on a free port that sends browsers back to this address.
     pub async fn start(redirect_url: &str) -> Self {
-        let listener = TcpListener::bind(("127.0.0.1", 0)).await;
-        let listener = listener.expect("a free port");
-        let address: SocketAddr = listener.local_addr().expect("an address");
-        // To a browser another site than 127.0.0.1, as in real life.
-        let provider = Self::at(format!("http://localhost:{}", address.port()), redirect_url);
+        let (listener, port) = listen().await;
+        let provider = Self::at(format!("http://localhost:{port}"), redirect_url);
+        let router = provider.router();
+        tokio::spawn(async move { axum::serve(listener, router).await });
+        provider
+    }
+
+    /// The same over TLS.
+    pub async fn start_with_tls(redirect_url: &str) -> Self {
+        let (listener, port) = listen().await;
+        let (listener, authority) = tls::wrap(listener).expect("a certificate");
+        let mut provider = Self::at(format!("https://localhost:{port}"), redirect_url);
+        provider.certificate_authority = Some(authority);
         let router = provider.router();
         tokio::spawn(async move { axum::serve(listener, router).await });
         provider
@@ -92,6 +103,7 @@ impl OidcProvider {
         };
         Self {
             issuer,
+            certificate_authority: None,
             state: Arc::new(Mutex::new(state)),
         }
     }
@@ -174,6 +186,11 @@ impl OidcProvider {
         Ok(self.token(&state, &grant.login, &grant.nonce))
     }
 
+    /// An ID token that a person got without a browser, as kubectl's plugins do.
+    pub fn id_token(&self, login: &str) -> String {
+        self.token(&self.state.lock(), login, "none")
+    }
+
     /// The ID token of a person.
     fn token(&self, state: &ProviderState, login: &str, nonce: &str) -> String {
         let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
@@ -203,6 +220,14 @@ impl OidcProvider {
             .layer(count)
             .with_state(self.clone())
     }
+}
+
+/// A listener and its port. As `localhost` it is to a browser another site than 127.0.0.1.
+async fn listen() -> (TcpListener, u16) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await;
+    let listener = listener.expect("a free port");
+    let port = listener.local_addr().expect("an address").port();
+    (listener, port)
 }
 
 async fn count(
@@ -247,7 +272,7 @@ async fn form(Query(fields): Query<Fields>) -> Html<String> {
         .map(|(name, value)| format!("<input type=hidden name=\"{name}\" value=\"{value}\">"))
         .collect();
     Html(format!(
-        "<!doctype html><title>Provider</title><form method=post action=/authorize>{hidden}\
+        "<!doctype html><title>Provider</title><link rel=icon href=data:,><form method=post action=/authorize>{hidden}\
          <label>Login <input id=login name=login></label><button>Log in</button></form>"
     ))
 }

@@ -132,14 +132,27 @@ pub struct ControlPlane {
 impl ControlPlane {
     /// Starts a control plane and waits until its API is ready.
     pub async fn start(assets: &Assets) -> Result<Self, Error> {
-        Self::start_with(assets, &[]).await
+        Self::start_with_both(assets, &[], &[]).await
     }
 
     /// The same with more of Kubernetes' controllers.
     pub async fn start_with(assets: &Assets, controllers: &[&str]) -> Result<Self, Error> {
+        Self::start_with_both(assets, controllers, &[]).await
+    }
+
+    /// The same with more flags of the API server.
+    pub async fn start_with_flags(assets: &Assets, flags: &[String]) -> Result<Self, Error> {
+        Self::start_with_both(assets, &[], flags).await
+    }
+
+    async fn start_with_both(
+        assets: &Assets,
+        controllers: &[&str],
+        flags: &[String],
+    ) -> Result<Self, Error> {
         let mut attempt = 1;
         loop {
-            match Self::start_once(assets, controllers).await {
+            match Self::start_once(assets, controllers, flags).await {
                 Err(Error::Ended { log, .. })
                     if attempt < ATTEMPTS && log.contains("address already in use") =>
                 {
@@ -150,7 +163,11 @@ impl ControlPlane {
         }
     }
 
-    async fn start_once(assets: &Assets, controllers: &[&str]) -> Result<Self, Error> {
+    async fn start_once(
+        assets: &Assets,
+        controllers: &[&str],
+        more_flags: &[String],
+    ) -> Result<Self, Error> {
         let folder = tempfile::Builder::new()
             .prefix("control-plane-")
             .tempdir()
@@ -165,7 +182,9 @@ impl ControlPlane {
         etcd.start(flags::etcd(etcd.folder(), ports[1], ports[2]))?;
         let mut api_server = SupervisedProcess::prepare(assets, "kube-apiserver", folder.path())?;
         certificates.write(api_server.folder())?;
-        api_server.start(flags::api_server(api_server.folder(), ports[0], ports[1]))?;
+        let mut flags = flags::api_server(api_server.folder(), ports[0], ports[1]);
+        flags.extend(more_flags.iter().map(Into::into));
+        api_server.start(flags)?;
         wait_until_ready(&client, &address, &mut api_server, &mut etcd).await?;
 
         let mut controller_manager =

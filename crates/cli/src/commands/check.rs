@@ -7,6 +7,7 @@
 mod installation;
 mod pipelines;
 mod rights;
+mod sign_in;
 
 use std::io::Write;
 

@@ -25,6 +25,17 @@ pub(super) struct InstalledController {
     pub(super) deployment: Option<String>,
     pub(super) version: String,
     pub(super) is_available: bool,
+    /// Its flags.
+    pub(super) flags: Vec<String>,
+}
+
+impl InstalledController {
+    /// The value of a flag, if it is set.
+    pub(super) fn flag(&self, name: &str) -> Option<&str> {
+        let values = self.flags.iter().filter_map(|flag| flag.split_once('='));
+        let value = values.into_iter().find(|(flag, _)| *flag == name);
+        value.map(|(_, value)| value).filter(|it| !it.is_empty())
+    }
 }
 
 /// A Service of Sluice and the number of one of its ports.
@@ -46,6 +57,7 @@ pub(super) async fn controllers(
             deployment: None,
             version: embedded.to_owned(),
             is_available: true,
+            flags: Vec::new(),
         };
         return Ok((version, Ok(vec![controller])));
     }
@@ -72,6 +84,7 @@ fn controller(deployment: &Deployment) -> Option<InstalledController> {
         deployment: Some(format!("{namespace}/{name}")),
         version: tag(container.image.as_deref().unwrap_or_default()).to_owned(),
         is_available: available.unwrap_or(0) > 0,
+        flags: container.args.clone().unwrap_or_default(),
     })
 }
 

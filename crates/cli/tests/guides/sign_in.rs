@@ -28,6 +28,11 @@ async fn the_setup_works_and_the_chart_takes_the_values_of_each_provider() {
     ] {
         assert!(said.contains(flag), "{flag}: {said}");
     }
+    let said = shell.sh("sluice check || true").await.unwrap();
+    assert!(
+        said.contains("sign-in with https://dex.example.com"),
+        "{said}"
+    );
     for values in ["dex", "keycloak", "entra", "gitlab"] {
         let command = format!("helm template it deploy/chart --values {values}.yaml");
         let said = shell.sh(&command).await.unwrap();

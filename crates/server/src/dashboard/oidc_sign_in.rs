@@ -15,7 +15,7 @@ use super::{
     ErrorPage,
     components::percent_encoded,
     html::{Element, tag},
-    sign_in::{SignInQuery, is_secure, sign_in_page},
+    sign_in::{SignInQuery, sign_in_page},
 };
 use crate::{
     AppState,
@@ -44,8 +44,10 @@ pub(super) async fn start(
         Ok(started) => started,
         Err(error) => return refused(&app_state, &headers, &next, &error).await,
     };
-    let is_secure = is_secure(&app_state, &headers);
-    let cookie = app_state.sessions.attempt_cookie(&attempt, is_secure).await;
+    let cookie = app_state
+        .sessions
+        .attempt_cookie(&attempt, is_https(oidc))
+        .await;
     let cookie = cookie.map_err(Problem::from)?;
     Ok(([(header::SET_COOKIE, cookie)], Redirect::to(url.as_str())).into_response())
 }
@@ -72,7 +74,7 @@ pub(super) async fn finish(
     };
     let next = SignInQuery::to(attempt.map(|attempt| attempt.next));
     match signed_in {
-        Ok(user) => start_session(&app_state, oidc, &headers, user, &next).await,
+        Ok(user) => start_session(&app_state, oidc, user, &next).await,
         Err(error) => {
             attempts.count(address, 1).map_err(limited)?;
             let mut page = refused(&app_state, &headers, &next, &error).await?;
@@ -86,15 +88,21 @@ pub(super) async fn finish(
 async fn start_session(
     app_state: &AppState,
     oidc: &Oidc,
-    headers: &HeaderMap,
     user: OidcUser,
     next: &SignInQuery,
 ) -> Result<Response, ErrorPage> {
-    tracing::info!(user = user.name, groups = ?user.groups, "signed in with the OpenID provider");
+    let groups = user.groups.len();
+    tracing::info!(
+        user = user.name,
+        groups,
+        "signed in with the OpenID provider"
+    );
     let lifetime = oidc.settings.session_duration;
     let session = app_state.sessions.start_for(Identity::User(user), lifetime);
-    let is_secure = is_secure(app_state, headers);
-    let cookie = app_state.sessions.session_cookie(&session, is_secure).await;
+    let cookie = app_state
+        .sessions
+        .session_cookie(&session, is_https(oidc))
+        .await;
     let cookies = AppendHeaders([
         (header::SET_COOKIE, cookie.map_err(Problem::from)?),
         (header::SET_COOKIE, clear_attempt_cookie()),
@@ -117,6 +125,11 @@ async fn refused(
         false => StatusCode::FORBIDDEN,
     };
     Ok(page)
+}
+
+/// Whether browsers use TLS at the address that the provider sends them back to.
+fn is_https(oidc: &Oidc) -> bool {
+    oidc.settings.redirect_url.starts_with("https://")
 }
 
 fn configured(app_state: &AppState) -> Result<&Oidc, Problem> {

@@ -117,7 +117,10 @@ pub(super) async fn sign_in_page(
     next: &SignInQuery,
     error: Option<&str>,
 ) -> Result<Response, ErrorPage> {
-    let session = app_state.sessions.start(None);
+    // A link to this page must not sign anybody out.
+    let session = app_state.sessions.read(headers).await?;
+    let session = session.filter(|session| session.identity.is_some());
+    let session = session.unwrap_or_else(|| app_state.sessions.start(None));
     let cookie = app_state
         .sessions
         .session_cookie(&session, is_secure(app_state, headers))

@@ -174,3 +174,88 @@ fn without_zeros(number: &[u8]) -> &[u8] {
 pub(super) fn decode(text: &str) -> Option<Vec<u8>> {
     URL_SAFE_NO_PAD.decode(text.trim_end_matches('=')).ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use ring::rand::SystemRandom;
+    use ring::rsa;
+    use ring::signature::{
+        ECDSA_P256_SHA256_FIXED_SIGNING, ECDSA_P384_SHA384_FIXED_SIGNING, EcdsaKeyPair,
+        EcdsaSigningAlgorithm, KeyPair, RSA_PKCS1_SHA256, RSA_PSS_SHA256, RsaEncoding,
+    };
+    use serde_json::json;
+
+    use super::*;
+
+    const MESSAGE: &[u8] = b"header.payload";
+    const KEY: &str = include_str!("../../../testbed/src/oidc_provider/key-1.pem");
+
+    /// A key set with one elliptic key, and what it signed.
+    fn elliptic(curve: &str, algorithm: &'static EcdsaSigningAlgorithm) -> (Value, Vec<u8>) {
+        let random = SystemRandom::new();
+        let key = EcdsaKeyPair::generate_pkcs8(algorithm, &random).expect("a key");
+        let key = EcdsaKeyPair::from_pkcs8(algorithm, key.as_ref(), &random).expect("a key");
+        let point = &key.public_key().as_ref()[1..];
+        let (x, y) = point.split_at(point.len() / 2);
+        let (x, y) = (URL_SAFE_NO_PAD.encode(x), URL_SAFE_NO_PAD.encode(y));
+        let keys = json!({"keys": [{"kty": "EC", "crv": curve, "x": x, "y": y}]});
+        let signature = key.sign(&random, MESSAGE).expect("a signature");
+        (keys, signature.as_ref().to_vec())
+    }
+
+    /// A key set with one RSA key, and what it signed.
+    fn rsa(encoding: &'static dyn RsaEncoding) -> (Value, Vec<u8>) {
+        let der = KEY.lines().filter(|line| !line.starts_with('-'));
+        let der = base64::engine::general_purpose::STANDARD.decode(der.collect::<String>());
+        let key = rsa::KeyPair::from_pkcs8(&der.expect("base64")).expect("a key");
+        let mut signature = vec![0; key.public().modulus_len()];
+        let signed = key.sign(encoding, &SystemRandom::new(), MESSAGE, &mut signature);
+        signed.expect("a signature");
+        let parts = rsa::PublicKeyComponents::<Vec<u8>>::from(key.public());
+        // Some providers send the number with a leading zero.
+        let n = URL_SAFE_NO_PAD.encode([&[0], &parts.n[..]].concat());
+        let keys = json!({"keys": [{"kty": "RSA", "n": n, "e": URL_SAFE_NO_PAD.encode(parts.e)}]});
+        (keys, signature)
+    }
+
+    fn verify(keys: &Value, algorithm: &str, signature: &[u8]) -> Option<bool> {
+        let keys = KeySet::parse(keys).expect("a key set");
+        let algorithm = algorithm.parse().expect("an algorithm");
+        keys.verify((algorithm, None), MESSAGE, signature)
+    }
+
+    #[test]
+    fn a_key_verifies_only_with_its_own_algorithm() {
+        for ((keys, signature), own) in [
+            (elliptic("P-256", &ECDSA_P256_SHA256_FIXED_SIGNING), "ES256"),
+            (elliptic("P-384", &ECDSA_P384_SHA384_FIXED_SIGNING), "ES384"),
+            (rsa(&RSA_PKCS1_SHA256), "RS256"),
+            (rsa(&RSA_PSS_SHA256), "PS256"),
+        ] {
+            for (name, _) in NAMES {
+                let is_verified = verify(&keys, name, &signature) == Some(true);
+                assert_eq!(is_verified, name == own, "{own} as {name}");
+            }
+        }
+    }
+
+    #[test]
+    fn keys_for_something_else_are_not_used() {
+        let (keys, signature) = rsa(&RSA_PKCS1_SHA256);
+        for (field, value, expected) in [
+            ("use", "sig", Some(true)),
+            ("use", "enc", None),
+            ("alg", "RS256", Some(true)),
+            ("alg", "RS512", None),
+            ("kty", "oct", None),
+        ] {
+            let mut keys = keys.clone();
+            keys["keys"][0][field] = json!(value);
+            assert_eq!(verify(&keys, "RS256", &signature), expected, "{field}");
+        }
+        let keys = KeySet::parse(&json!({"keys": [7, {"kid": "x"}]})).expect("a key set");
+        let key = (SigningAlgorithm::Rs256, Some("x"));
+        assert_eq!(keys.verify(key, MESSAGE, &signature), None);
+        assert!(KeySet::parse(&json!([])).is_none());
+    }
+}

@@ -23,6 +23,7 @@ mod oidc;
 mod oidc_settings;
 mod promotion;
 mod races;
+mod real_api_server;
 mod release;
 mod rest;
 mod running;

@@ -8,7 +8,7 @@ use super::{
         cluster_error::cluster_error,
         installed::{self, InstalledController},
     },
-    Check,
+    Check, sign_in,
 };
 
 const VERSION: &str = env!("CARGO_PKG_VERSION");
@@ -24,7 +24,10 @@ pub(super) async fn check(cluster: &Cluster) -> anyhow::Result<Vec<Check>> {
                         Ignore this if it runs elsewhere";
             checks.push(Check::warning("controller", text));
         }
-        Ok(controllers) => checks.extend(controllers.iter().map(controller)),
+        Ok(controllers) => {
+            checks.extend(controllers.iter().map(controller));
+            checks.extend(sign_in::check(&cluster.client, &controllers).await);
+        }
         Err(kube::Error::Api(status)) if status.code == 403 => {
             let text = "not checked: you may not list Deployments";
             checks.push(Check::warning("controller", text));

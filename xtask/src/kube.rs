@@ -1,6 +1,7 @@
-//! Builds a real Kubernetes control plane, helm, an OCI registry and Prometheus into a cache folder, for tests.
+//! Builds a real Kubernetes control plane, helm, an OCI registry, Prometheus and Gitea into a cache folder, for
+//! tests.
 //!
-//! kube-apiserver, kube-controller-manager, kubectl, etcd, helm, registry and prometheus are compiled from their
+//! kube-apiserver, kube-controller-manager, kubectl, etcd, helm, registry, prometheus and gitea are compiled from their
 //! published Go modules at pinned versions. Existing programs are kept. A finished program is moved to its final name,
 //! so interrupted and concurrent runs are safe. The working tree is not changed.
 
@@ -9,6 +10,8 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
+
+mod gitea;
 
 /// The Kubernetes release of the control plane.
 const KUBERNETES: &str = "v1.36.3";
@@ -84,6 +87,7 @@ pub(crate) fn kube() -> Result<PathBuf> {
         .chain(missing(&folder, &PROMETHEUS_PROGRAMS))
         .count()
         == 0
+        && folder.join(gitea::PROGRAM).is_file()
     {
         return Ok(folder);
     }
@@ -110,6 +114,7 @@ pub(crate) fn kube() -> Result<PathBuf> {
         module.tags = "remove_all_sd";
         module.build_missing(&folder, &PROMETHEUS_PROGRAMS)?;
     }
+    gitea::build_missing(&folder)?;
     Ok(folder)
 }
 
@@ -155,8 +160,8 @@ fn check_go(folder: &Path) -> Result<()> {
     bail!(
         "building a Kubernetes {KUBERNETES} control plane needs the Go toolchain, and `go version` \
          did not run. Install Go 1.26 or newer (https://go.dev/dl) and put it on PATH, or place \
-         etcd, kube-apiserver, kube-controller-manager, kubectl, helm, registry and prometheus into {} \
-         yourself.",
+         etcd, kube-apiserver, kube-controller-manager, kubectl, helm, registry, prometheus and gitea \
+         into {} yourself.",
         folder.display()
     )
 }

@@ -57,8 +57,8 @@ enum Task {
         /// File to write
         file: std::path::PathBuf,
     },
-    /// Build a real control plane (etcd, kube-apiserver, kube-controller-manager, kubectl) and helm from
-    /// Go modules into a cache folder, and print that folder
+    /// Build a real control plane (etcd, kube-apiserver, kube-controller-manager, kubectl), helm, an OCI
+    /// registry and Gitea from Go modules into a cache folder, and print that folder
     Kube,
 }
 

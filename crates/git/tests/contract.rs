@@ -1,7 +1,8 @@
-//! The contract of every forge, against strict doubles on loopback.
+//! The contract of every forge, against strict doubles on loopback, and for Gitea also against a real one.
 //!
 //! A new forge joins with a double of its API (`testbed::forge_doubles`) and one row at the end of
-//! this file. A run of all of it prints a table: case × forge.
+//! this file. A run of all of it prints a table: case × forge. `cargo xtask test --real` runs the cases of
+//! the real Gitea, and compares the answers of its double with it.
 #![expect(clippy::panic, reason = "a check that cannot go on ends the test")]
 
 #[path = "contract/app.rs"]
@@ -12,16 +13,22 @@ mod checks;
 mod double;
 #[path = "contract/feedback.rs"]
 mod feedback;
+#[path = "contract/gitea_answers.rs"]
+mod gitea_answers;
+#[path = "contract/gitea_cases.rs"]
+mod gitea_cases;
 #[path = "contract/logins.rs"]
 mod logins;
 #[path = "contract/peculiar.rs"]
 mod peculiar;
+#[path = "contract/real.rs"]
+mod real;
 #[path = "contract/table.rs"]
 mod table;
 
 /// One test per check, for one forge.
 macro_rules! contract {
-    ($forge:ident, $kind:expr, $router:expr, [$($check:ident),* $(,)?]) => {
+    ($forge:ident, $start:expr, #[$attribute:meta], [$($check:ident),* $(,)?]) => {
         pub(crate) mod $forge {
             mod checks {
                 pub(super) use crate::checks::*;
@@ -30,8 +37,9 @@ macro_rules! contract {
             pub(crate) const CASES: &[&str] = &[$(stringify!($check)),*];
             $(
                 #[tokio::test]
+                #[$attribute]
                 async fn $check() {
-                    let double = crate::double::ForgeDouble::start($kind, $router).await;
+                    let double = $start.await;
                     let cell = crate::table::Cell::new(stringify!($check), stringify!($forge), &double);
                     checks::$check(double).await;
                     cell.holds();
@@ -41,12 +49,10 @@ macro_rules! contract {
     };
 }
 
-/// Every check for every forge.
-macro_rules! forges {
-    ($($forge:ident: $kind:expr, $router:expr;)*) => {
-        /// Each with its cases.
-        pub(crate) const FORGES: &[(&str, &[&str])] = &[$((stringify!($forge), $forge::CASES)),*];
-        $(contract!($forge, $kind, $router, [
+/// Passes the names of all checks on to another macro.
+macro_rules! with_all_checks {
+    ($then:ident: $($rest:tt)*) => {
+        $then! { $($rest)*, [
             a_pull_request_is_found_by_its_head_in_every_state,
             a_duplicate_is_refused,
             branches_that_do_not_differ_are_refused,
@@ -81,7 +87,18 @@ macro_rules! forges {
             a_forge_that_is_not_well_is_asked_again,
             slow_and_endless_and_strange_answers_are_given_up,
             redirects_are_not_followed,
-        ]);)*
+        ] }
+    };
+}
+
+/// Every check for every forge.
+macro_rules! forges {
+    ($($forge:ident: $kind:expr, $router:expr;)*) => {
+        /// Each with its cases.
+        pub(crate) const FORGES: &[(&str, &[&str])] = &[$((stringify!($forge), $forge::CASES)),*];
+        $(with_all_checks! {
+            contract: $forge, crate::double::ForgeDouble::start($kind, $router), #[doc = "On a double."]
+        })*
     };
 }
 
@@ -93,5 +110,9 @@ mod rows {
         bitbucket_server: git::forge::ForgeProduct::BitbucketServer, testbed::forge_doubles::bitbucket_server::router;
         bitbucket_cloud: git::forge::ForgeProduct::BitbucketCloud, testbed::forge_doubles::bitbucket_cloud::router;
         azure: git::forge::ForgeProduct::AzureDevOps, testbed::forge_doubles::azure::router;
+    }
+    with_all_checks! {
+        contract: real_gitea, crate::double::ForgeDouble::start_gitea(),
+        #[ignore = "needs the Gitea that `cargo xtask kube` builds"]
     }
 }

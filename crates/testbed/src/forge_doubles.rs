@@ -37,7 +37,7 @@ pub(crate) fn is_known(name: &String) -> bool {
 }
 
 /// A pull request as a forge stores it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct StoredPullRequest {
     pub number: u64,
     /// How often it was changed, where a forge counts that.
@@ -96,6 +96,8 @@ pub enum InjectedFault {
 pub struct ForgeState {
     pub pulls: Vec<StoredPullRequest>,
     pub branches: BTreeMap<String, String>,
+    /// Branches that were deleted, with their last commit.
+    pub deleted_branches: BTreeMap<String, String>,
     /// The history of the source code: id, message and author, the oldest first.
     pub history: Vec<StoredCommit>,
     pub labels: Vec<String>,
@@ -108,6 +110,8 @@ pub struct ForgeState {
     pub has_merge_queue: bool,
     /// Branch protection forbids our user to merge.
     pub is_protected: bool,
+    /// The repository does not allow squash merges.
+    pub forbids_squash: bool,
     pub faults: VecDeque<InjectedFault>,
     pub requests: usize,
     /// Method and path of every request, the oldest first.
@@ -186,8 +190,19 @@ impl ForgeState {
     pub fn commit_of(&self, branch: &str) -> String {
         self.branches
             .get(branch)
+            .or_else(|| self.deleted_branches.get(branch))
             .cloned()
             .unwrap_or_else(|| "e".repeat(40))
+    }
+
+    /// Deletes a branch and closes its open pull requests.
+    pub fn delete_branch(&mut self, branch: &str) {
+        let deleted = self.branches.remove_entry(branch);
+        self.deleted_branches.extend(deleted);
+        let pulls = self.pulls.iter_mut();
+        for pull in pulls.filter(|pull| pull.head == branch) {
+            pull.is_open = false;
+        }
     }
 
     /// Merges a pull request.
@@ -201,7 +216,7 @@ impl ForgeState {
 /// Serves a double on a free port; returns its address.
 pub async fn serve(
     forge_state: &SharedForgeState,
-    router: fn(SharedForgeState) -> Router,
+    router: impl FnOnce(SharedForgeState) -> Router,
 ) -> String {
     let faults = from_fn_with_state(forge_state.clone(), inject_faults);
     let router = router(forge_state.clone()).layer(faults);

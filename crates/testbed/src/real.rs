@@ -14,7 +14,9 @@ use self::certificates::Certificates;
 use self::process::SupervisedProcess;
 
 mod certificates;
+mod curl;
 mod flags;
+pub mod gitea;
 mod process;
 pub mod prometheus;
 pub mod registry;

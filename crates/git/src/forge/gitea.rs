@@ -39,6 +39,12 @@ const FINISHED_PAGES: u64 = 10;
 /// In the message of Gitea if the branch protection forbids the merge to this user.
 const NOT_ALLOWED: &str = "not allowed to merge";
 
+/// In the message of Gitea if the repository does not allow the merge method.
+const METHOD_NOT_ALLOWED: &str = "allowed merge style";
+
+/// What `head.ref` starts with once the branch is deleted.
+const WITHOUT_BRANCH: &str = "refs/pull/";
+
 /// The colour of labels that are created.
 const LABEL_COLOUR: &str = "#ededed";
 
@@ -156,7 +162,10 @@ impl Gitea {
     }
 }
 
-fn into_pull_request(pull: GitHubPullRequest) -> PullRequest {
+fn into_pull_request(mut pull: GitHubPullRequest) -> PullRequest {
+    if pull.head().starts_with(WITHOUT_BRANCH) {
+        pull.name_head_by_label();
+    }
     let mut pull = pull.into_pull_request();
     if let Some(title) = pull.title.strip_prefix(DRAFT_PREFIX) {
         pull.title = title.to_owned();
@@ -254,18 +263,26 @@ impl Forge for Gitea {
             let request = ApiRequest::new(attempted, Method::POST, &path).body(body);
             let response = self.repository.session.send(request).await?;
             let (status, message) = (response.status.as_u16(), response.message());
-            if !matches!(status, 405 | 409) {
+            // 404: there is no such pull request, or it is closed.
+            if !matches!(status, 404 | 405 | 409) {
                 response.success()?;
             }
             let current = self.get(number).await?;
             match status {
                 _ if current.state == PullRequestState::Merged => Ok(MergeResult::Merged),
                 200..=299 => Ok(MergeResult::Merged),
+                _ if current.state == PullRequestState::Closed => Err(Error::NotMergeable {
+                    attempted,
+                    message: "it is closed".to_owned(),
+                }),
                 _ if current.head_commit.as_ref() != Some(&merge.head) => {
                     Err(Error::HeadMoved { attempted })
                 }
                 405 if message.contains(NOT_ALLOWED) => {
                     Err(Error::Forbidden { attempted, message })
+                }
+                405 if message.contains(METHOD_NOT_ALLOWED) => {
+                    Err(Error::Refused { attempted, message })
                 }
                 _ => Err(Error::NotMergeable { attempted, message }),
             }

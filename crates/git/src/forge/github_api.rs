@@ -164,6 +164,7 @@ pub(super) struct GitHubPullRequest {
 struct BranchReference {
     #[serde(rename = "ref")]
     branch: String,
+    label: Option<String>,
     sha: Option<String>,
     repo: Option<HeadRepository>,
 }
@@ -182,6 +183,13 @@ impl GitHubPullRequest {
 
     pub(super) fn head(&self) -> &str {
         &self.head.branch
+    }
+
+    /// Takes the name of the head branch from its label, where Gitea names it after the branch is gone.
+    pub(super) fn name_head_by_label(&mut self) {
+        if let Some(label) = self.head.label.take() {
+            self.head.branch = label;
+        }
     }
 
     pub(super) fn into_pull_request(self) -> PullRequest {

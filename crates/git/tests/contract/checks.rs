@@ -10,13 +10,13 @@ use git::forge::{
 use git::names::ObjectId;
 use net::{OutboundHttp, Remedy};
 
-use testbed::forge_doubles::{InjectedFault, PROJECT, StoredCommit, TOKEN};
+use testbed::forge_doubles::InjectedFault;
 
-use crate::double::{BRANCH, ForgeDouble, branch, new_pull, tip};
+use crate::double::{BRANCH, ForgeDouble, branch, new_pull};
 
-fn merge_options() -> MergeOptions {
+async fn merge_options(double: &ForgeDouble) -> MergeOptions {
     MergeOptions {
-        head: tip(),
+        head: double.tip().await,
         method: MergeMethod::Merge,
     }
 }
@@ -24,14 +24,15 @@ fn merge_options() -> MergeOptions {
 /// Merges a pull request that nothing keeps from being merged. A forge that does not say whether checks
 /// will come is asked twice.
 async fn merge(double: &ForgeDouble, forge: &dyn Forge, number: u64) -> MergeResult {
+    double.until_mergeable(number).await;
     if double.features().is_looked_at_twice {
         double.remark("looked at twice");
-        let error = forge.merge(number, &merge_options()).await;
+        let error = forge.merge(number, &merge_options(double).await).await;
         let error = error.expect_err("not yet");
         let reason = (error.reason(), error.remedy());
         assert_eq!(reason, ("NotMergeable", Remedy::RETRY));
     }
-    let merged = forge.merge(number, &merge_options()).await;
+    let merged = forge.merge(number, &merge_options(double).await).await;
     merged.expect("nothing is in the way")
 }
 
@@ -70,7 +71,7 @@ pub(crate) async fn a_pull_request_is_found_by_its_head_in_every_state(double: F
             (opened.state, opened.head.as_str(), opened.base.as_str()),
             (PullRequestState::Open, BRANCH, "main")
         );
-        assert_eq!(opened.head_commit, Some(tip()));
+        assert_eq!(opened.head_commit, Some(double.tip().await));
         match state {
             PullRequestState::Closed => {
                 let changes = PullRequestUpdate {
@@ -121,16 +122,14 @@ pub(crate) async fn a_duplicate_is_refused(double: ForgeDouble) {
 }
 
 pub(crate) async fn branches_that_do_not_differ_are_refused(double: ForgeDouble) {
-    double
-        .state
-        .lock()
-        .branches
-        .insert(BRANCH.to_owned(), "a".repeat(40));
-    let error = double
-        .forge()
-        .create(&new_pull())
-        .await
-        .expect_err("nothing to merge");
+    double.equal_branches().await;
+    let created = double.forge().create(&new_pull()).await;
+    if !double.features().refuses_equal_branches {
+        double.remark("opens empty ones");
+        created.expect("an empty pull request");
+        return;
+    }
+    let error = created.expect_err("nothing to merge");
     assert_eq!(
         (error.reason(), error.remedy()),
         ("NoDifference", Remedy::Edit)
@@ -191,25 +190,26 @@ pub(crate) async fn a_draft_is_one(double: ForgeDouble) {
     let changed = forge.update(opened.number, &title).await.expect("changed");
     assert_eq!((changed.draft, changed.title.as_str()), (true, "other"));
     let error = forge
-        .merge(opened.number, &merge_options())
+        .merge(opened.number, &merge_options(&double).await)
         .await
         .expect_err("drafts are not merged");
     assert_eq!(error.reason(), "NotMergeable");
 }
 
 pub(crate) async fn wrong_tokens_are_refused_and_not_repeated(double: ForgeDouble) {
-    let forge = double.forge_of(PROJECT, "hunter22hunter22", &double.http);
+    let forge = double.forge_of(double.project(), "hunter22hunter22", &double.http);
     let error = forge.create(&new_pull()).await.expect_err("a wrong token");
     assert_eq!(
         (error.reason(), error.remedy()),
         ("Unauthorized", Remedy::Edit)
     );
     assert!(!whole_story(&error).contains("hunter22"));
-    assert!(double.state.lock().pulls.is_empty());
+    let found = double.forge().find(&branch(BRANCH)).await;
+    assert_eq!(found.expect("nothing was opened"), []);
 }
 
 pub(crate) async fn what_is_not_there_is_not_found(double: ForgeDouble) {
-    let elsewhere = double.forge_of("team/nothing", TOKEN, &double.http);
+    let elsewhere = double.forge_of("team/nothing", double.token(), &double.http);
     let here = double.forge();
     let changes = PullRequestUpdate::default();
     let errors: Vec<Error> = vec![
@@ -226,7 +226,7 @@ pub(crate) async fn what_is_not_there_is_not_found(double: ForgeDouble) {
             .await
             .expect_err("no pull request"),
         here.comment(77, "x").await.expect_err("no pull request"),
-        here.merge(77, &merge_options())
+        here.merge(77, &merge_options(&double).await)
             .await
             .expect_err("no pull request"),
     ];
@@ -261,17 +261,7 @@ pub(crate) async fn what_is_forbidden_waits_for_an_edit(double: ForgeDouble) {
 pub(crate) async fn one_among_hundreds_is_found(double: ForgeDouble) {
     let forge = double.forge();
     let ours = forge.create(&new_pull()).await.expect("a pull request");
-    for number in 0..260 {
-        let mut state = double.state.lock();
-        state
-            .open("other", "", &format!("other-{number}"), "main")
-            .expect("another");
-        // Every second one is finished.
-        if number % 2 == 0 {
-            let last = state.pulls.len() as u64;
-            state.merge(last);
-        }
-    }
+    let others = double.open_hundreds().await;
     let found = forge.find(&branch(BRANCH)).await.expect("found");
     assert_eq!(
         found.iter().map(|pull| pull.number).collect::<Vec<_>>(),
@@ -282,17 +272,11 @@ pub(crate) async fn one_among_hundreds_is_found(double: ForgeDouble) {
     else {
         panic!("there is nothing it could be the same as");
     };
-    assert_eq!(pull_requests.len(), 131);
+    assert_eq!(pull_requests.len(), others + 1);
 }
 
 pub(crate) async fn pull_requests_of_forks_are_not_ours(double: ForgeDouble) {
-    {
-        let mut state = double.state.lock();
-        let pull = state
-            .open("from a fork", "team/app/prod", BRANCH, "main")
-            .expect("one");
-        state.find(pull.number).expect("it is there").head_project = "team/fork".to_owned();
-    }
+    double.open_from_fork().await;
     let forge = double.forge();
     assert_eq!(
         forge.find(&branch(BRANCH)).await.expect("nothing of ours"),
@@ -311,7 +295,7 @@ pub(crate) async fn merging_twice_is_merging_once(double: ForgeDouble) {
     let opened = forge.create(&new_pull()).await.expect("a pull request");
     let number = opened.number;
     assert_eq!(merge(&double, &*forge, number).await, MergeResult::Merged);
-    let again = forge.merge(number, &merge_options()).await;
+    let again = forge.merge(number, &merge_options(&double).await).await;
     assert_eq!(again.expect("merged before"), MergeResult::Merged);
 }
 
@@ -324,7 +308,7 @@ pub(crate) async fn a_moved_head_is_not_merged(double: ForgeDouble) {
         .number;
     let stale = MergeOptions {
         head: ObjectId::new("d".repeat(40)).expect("an id"),
-        ..merge_options()
+        ..merge_options(&double).await
     };
     let error = forge.merge(number, &stale).await.expect_err("another head");
     assert_eq!(
@@ -344,9 +328,9 @@ pub(crate) async fn conflicts_are_not_merged(double: ForgeDouble) {
         .await
         .expect("a pull request")
         .number;
-    double.state.lock().has_conflicts = true;
+    double.make_conflict().await;
     let error = forge
-        .merge(number, &merge_options())
+        .merge(number, &merge_options(&double).await)
         .await
         .expect_err("conflicts");
     assert_eq!(
@@ -359,19 +343,19 @@ pub(crate) async fn what_waits_for_checks_is_not_merged_before_they_pass(double:
     let forge = double.forge();
     let opened = forge.create(&new_pull()).await.expect("a pull request");
     let number = opened.number;
-    double.state.lock().has_pending_checks = true;
+    double.set_pending_checks(true).await;
     for _ in 0..2 {
-        let error = forge.merge(number, &merge_options()).await;
+        let error = forge.merge(number, &merge_options(&double).await).await;
         let error = error.expect_err("not yet");
         let reason = (error.reason(), error.remedy());
         assert_eq!(reason, ("NotMergeable", Remedy::RETRY), "{error}");
     }
-    let stored = double.state.lock().find(number).expect("stored").clone();
+    let stored = double.stored(number).await;
     assert!(
         stored.is_open && !stored.waits_for_merge,
         "nobody merges it later"
     );
-    double.state.lock().has_pending_checks = false;
+    double.set_pending_checks(false).await;
     assert_eq!(merge(&double, &*forge, number).await, MergeResult::Merged);
 }
 
@@ -415,11 +399,7 @@ pub(crate) async fn a_scheduled_merge_is_cancelled(double: ForgeDouble) {
 }
 
 pub(crate) async fn labels_reviewers_and_comments_arrive(double: ForgeDouble) {
-    double
-        .state
-        .lock()
-        .labels
-        .extend((0..70).map(|number| format!("label-{number}")));
+    double.create_labels().await;
     let forge = double.forge();
     let number = forge
         .create(&new_pull())
@@ -442,8 +422,7 @@ pub(crate) async fn labels_reviewers_and_comments_arrive(double: ForgeDouble) {
         .await;
     assert_eq!(nothing.expect("nothing to do"), [""; 0]);
     forge.comment(number, "superseded").await.expect("said");
-    let mut state = double.state.lock();
-    let pull = state.find(number).expect("it is there");
+    let pull = double.stored(number).await;
     let (mut labels, mut reviewers) = (Vec::new(), vec!["ann"]);
     if features.has_labels {
         labels = vec!["label-66", "brand new"];
@@ -451,12 +430,10 @@ pub(crate) async fn labels_reviewers_and_comments_arrive(double: ForgeDouble) {
     if features.asks_teams {
         reviewers.push("team:platform");
     }
-    assert_eq!(
-        (&pull.labels, &pull.reviewers),
-        (&owned(&labels), &owned(&reviewers))
-    );
+    assert_eq!(sorted(pull.labels), sorted(owned(&labels)));
+    assert_eq!(sorted(pull.reviewers), sorted(owned(&reviewers)));
     assert_eq!(pull.comments, ["superseded"]);
-    state.remark = match (features.has_labels, features.asks_teams) {
+    double.state.lock().remark = match (features.has_labels, features.asks_teams) {
         (false, _) => Some("no labels, teams"),
         (true, false) => Some("no teams"),
         (true, true) => None,
@@ -485,11 +462,14 @@ pub(crate) async fn one_unknown_reviewer_keeps_no_other_from_being_asked(double:
             "{notes:?}"
         );
     }
-    let mut state = double.state.lock();
-    let mut asked = state.find(number).expect("it is there").reviewers.clone();
-    asked.sort();
+    let mut asked = sorted(double.stored(number).await.reviewers);
     asked.dedup();
     assert_eq!(asked, ["ann", "zoe"]);
+}
+
+fn sorted(mut names: Vec<String>) -> Vec<String> {
+    names.sort();
+    names
 }
 
 fn owned(names: &[&str]) -> Vec<String> {
@@ -514,13 +494,7 @@ pub(crate) async fn asking_one_more_keeps_those_who_were_asked(double: ForgeDoub
         ..PullRequestUpdate::default()
     };
     forge.update(opened.number, &title).await.expect("changed");
-    let mut state = double.state.lock();
-    let mut asked = state
-        .find(opened.number)
-        .expect("it is there")
-        .reviewers
-        .clone();
-    asked.sort();
+    let mut asked = sorted(double.stored(opened.number).await.reviewers);
     asked.dedup();
     assert_eq!(asked, ["ann", "zoe"]);
 }
@@ -537,13 +511,7 @@ pub(crate) async fn a_long_text_is_found_whole(double: ForgeDouble) {
 pub(crate) async fn open_ones_are_listed_and_changes_noticed(double: ForgeDouble) {
     let forge = double.forge();
     let ours = forge.create(&new_pull()).await.expect("a pull request");
-    for number in 0..120 {
-        double
-            .state
-            .lock()
-            .open("other", "", &format!("other-{number}"), "main")
-            .expect("another");
-    }
+    double.open_another_page().await;
     let first = forge.list_open(None).await.expect("a list");
     let PullRequestListing::Changed {
         pull_requests,
@@ -564,7 +532,7 @@ pub(crate) async fn open_ones_are_listed_and_changes_noticed(double: ForgeDouble
         double.remark("conditional");
     }
     // The oldest is on the last page; its end must be noticed all the same.
-    double.state.lock().merge(ours.number);
+    double.merge_by_person(ours.number).await;
     match forge.list_open(Some(&validator)).await.expect("a list") {
         PullRequestListing::Changed { pull_requests, .. } => {
             assert!(!pull_requests.contains(&ours))
@@ -591,7 +559,7 @@ pub(crate) async fn a_rate_limit_is_honoured_and_shared(double: ForgeDouble) {
         .expect_err("the limit is the credential's");
     assert_eq!(error.reason(), "RateLimited");
     assert_eq!(double.requests(), before, "we did not even ask");
-    let other = double.forge_of(PROJECT, "another-token", &double.http);
+    let other = double.forge_of(double.project(), "another-token", &double.http);
     assert_eq!(
         other.get(1).await.expect_err("a wrong token").reason(),
         "Unauthorized"
@@ -655,7 +623,7 @@ pub(crate) async fn slow_and_endless_and_strange_answers_are_given_up(double: Fo
             .with_timeout(Duration::from_millis(200)),
     );
     double.fail_next(InjectedFault::NeverEndingBody);
-    let forge = double.forge_of(PROJECT, TOKEN, &hasty);
+    let forge = double.forge_of(double.project(), double.token(), &hasty);
     let error = forge
         .find(&branch(BRANCH))
         .await
@@ -694,22 +662,17 @@ pub(crate) async fn redirects_are_not_followed(double: ForgeDouble) {
 }
 
 pub(crate) async fn commits_between_two_are_listed(double: ForgeDouble) {
-    let id = |number: usize| ObjectId::new(format!("{number:040x}")).expect("an id");
-    let history = (0..150).map(|number| StoredCommit {
-        id: id(number).as_str().to_owned(),
-        message: format!("Commit {number}\n\nwith a body\n"),
-        author: "Ann".to_owned(),
-    });
-    double.state.lock().history = history.collect();
+    let history = double.commit_history().await;
+    let id = |number: usize| &history[number];
     let forge = double.forge();
-    let few = forge.compare((&id(3), &id(6))).await.expect("compared");
+    let few = forge.compare((id(3), id(6))).await.expect("compared");
     let titles: Vec<_> = few.newest.iter().map(|it| it.title.as_str()).collect();
     assert_eq!(titles, ["Commit 6", "Commit 5", "Commit 4"]);
     assert_eq!(few.total, Some(3));
     assert_eq!(few.newest[0].id, id(6).as_str());
     assert_eq!(few.newest[0].author.as_deref(), Some("Ann"));
 
-    let many = forge.compare((&id(3), &id(149))).await.expect("compared");
+    let many = forge.compare((id(3), id(149))).await.expect("compared");
     assert_eq!(many.newest[0].title, "Commit 149");
     assert!(many.newest.len() <= 30, "{}", many.newest.len());
     assert!(many.total.is_none_or(|total| total == 146));
@@ -717,11 +680,9 @@ pub(crate) async fn commits_between_two_are_listed(double: ForgeDouble) {
         double.remark("no total");
     }
 
-    let none = forge.compare((&id(3), &id(3))).await.expect("compared");
+    let none = forge.compare((id(3), id(3))).await.expect("compared");
     assert_eq!((none.newest.len(), none.total), (0, Some(0)));
-    let error = forge
-        .compare((&id(3), &id(999)))
-        .await
-        .expect_err("unknown");
+    let unknown = ObjectId::new("0".repeat(37) + "3e7").expect("an id");
+    let error = forge.compare((id(3), &unknown)).await.expect_err("unknown");
     assert_eq!(error.reason(), "NotFound");
 }

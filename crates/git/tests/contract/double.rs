@@ -1,4 +1,4 @@
-//! A double of a forge, and clients that talk to it.
+//! A double of a forge or a real one, clients that talk to it, and what people do to it.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,7 +11,13 @@ use git::names::{BranchName, ObjectId};
 use git::repository_url::RepositoryUrl;
 use net::{AddressPolicy, OutboundHttp};
 use parking_lot::Mutex;
-use testbed::forge_doubles::{ForgeState, InjectedFault, PROJECT, SharedForgeState, TOKEN, serve};
+use serde_json::json;
+use testbed::forge_doubles::{
+    ForgeState, InjectedFault, PROJECT, SharedForgeState, StoredCommit, StoredPullRequest, TOKEN,
+    serve,
+};
+
+use crate::real::{RealRepository, commit};
 
 pub(crate) const BRANCH: &str = "promotion-team-app-prod";
 
@@ -27,6 +33,8 @@ pub(crate) struct ForgeFeatures {
     pub(crate) merges_later: bool,
     /// It does not say whether checks will come, and is looked at twice.
     pub(crate) is_looked_at_twice: bool,
+    /// It opens no pull request whose branches are the same commit.
+    pub(crate) refuses_equal_branches: bool,
     /// Its lists name whole commits.
     pub(crate) lists_commits: bool,
     pub(crate) has_validators: bool,
@@ -43,6 +51,7 @@ pub(crate) fn features(kind: ForgeProduct) -> ForgeFeatures {
         reopens: kind != ForgeProduct::BitbucketCloud,
         merges_later: !is_bitbucket && kind != ForgeProduct::Gitea,
         is_looked_at_twice: kind == ForgeProduct::GitLab,
+        refuses_equal_branches: kind != ForgeProduct::Gitea,
         lists_commits: kind != ForgeProduct::BitbucketCloud,
         has_validators: matches!(kind, ForgeProduct::GitHub | ForgeProduct::GitLab),
     }
@@ -50,7 +59,9 @@ pub(crate) fn features(kind: ForgeProduct) -> ForgeFeatures {
 
 /// A double that listens, and forges that talk to it.
 pub(crate) struct ForgeDouble {
+    /// The state of the double. For a real forge only faults, counts and the remark.
     pub(crate) state: SharedForgeState,
+    pub(crate) real: Option<RealRepository>,
     pub(crate) kind: ForgeProduct,
     pub(crate) address: String,
     pub(crate) http: Arc<OutboundHttp>,
@@ -64,9 +75,28 @@ impl ForgeDouble {
         state.branches.insert(BRANCH.to_owned(), "b".repeat(40));
         let state: SharedForgeState = Arc::new(Mutex::new(state));
         let address = serve(&state, router).await;
-        let http = OutboundHttp::new(ANY_ADDRESS).with_timeout(Duration::from_secs(20));
+        Self::at(state, None, kind, address)
+    }
+
+    /// A repository on a real Gitea, behind a proxy that injects faults.
+    pub(crate) async fn start_gitea() -> Self {
+        testbed::tls::install_provider();
+        let real = RealRepository::create().await;
+        let state = SharedForgeState::default();
+        let address = serve(&state, |_| real.proxy()).await;
+        Self::at(state, Some(real), ForgeProduct::Gitea, address)
+    }
+
+    fn at(
+        state: SharedForgeState,
+        real: Option<RealRepository>,
+        kind: ForgeProduct,
+        address: String,
+    ) -> Self {
+        let http = OutboundHttp::new(ANY_ADDRESS).with_timeout(Duration::from_secs(60));
         Self {
             state,
+            real,
             kind,
             address,
             http: Arc::new(http),
@@ -115,7 +145,15 @@ impl ForgeDouble {
     }
 
     pub(crate) fn forge(&self) -> Box<dyn Forge> {
-        self.forge_of(PROJECT, TOKEN, &self.http)
+        self.forge_of(self.project(), self.token(), &self.http)
+    }
+
+    pub(crate) fn project(&self) -> &str {
+        self.real.as_ref().map_or(PROJECT, |real| &real.project)
+    }
+
+    pub(crate) fn token(&self) -> &str {
+        self.real.as_ref().map_or(TOKEN, RealRepository::token)
     }
 
     pub(crate) fn fail_next(&self, fault: InjectedFault) {
@@ -124,6 +162,215 @@ impl ForgeDouble {
 
     pub(crate) fn requests(&self) -> usize {
         self.state.lock().requests
+    }
+}
+
+/// What people and other programs do to the repository.
+impl ForgeDouble {
+    /// The commit of the branch.
+    pub(crate) async fn tip(&self) -> ObjectId {
+        match &self.real {
+            Some(real) => real.tip(BRANCH).await,
+            None => tip(),
+        }
+    }
+
+    /// Makes the branch the same commit as its base.
+    pub(crate) async fn equal_branches(&self) {
+        match &self.real {
+            Some(real) => {
+                real.import(&format!(
+                    "reset refs/heads/{BRANCH}\nfrom refs/heads/main^0\n\n"
+                ))
+                .await;
+            }
+            None => self.set_branch(BRANCH, &"a".repeat(40)),
+        }
+    }
+
+    /// Replaces the commit of the branch.
+    pub(crate) async fn force_push(&self) {
+        match &self.real {
+            Some(real) => {
+                real.import(&commit(BRANCH, "main", "Again", "2.1.0\n"))
+                    .await
+            }
+            None => self.set_branch(BRANCH, &"f".repeat(40)),
+        }
+    }
+
+    /// Deletes the branch, which closes its open pull request.
+    pub(crate) async fn delete_branch(&self) {
+        match &self.real {
+            Some(real) => {
+                let path = format!("/branches/{BRANCH}");
+                real.administer("DELETE", &path, serde_json::Value::Null)
+                    .await;
+            }
+            None => self.state.lock().delete_branch(BRANCH),
+        }
+    }
+
+    /// A token of our user with these scopes.
+    pub(crate) async fn token_with(&self, scopes: &[&str]) -> String {
+        match &self.real {
+            Some(real) => real.token_with(scopes).await,
+            None => testbed::forge_doubles::gitea::token_with(scopes),
+        }
+    }
+
+    pub(crate) async fn forbid_squash(&self) {
+        match &self.real {
+            Some(real) => {
+                let settings = json!({"allow_squash_merge": false});
+                real.administer("PATCH", "", settings).await;
+            }
+            None => self.state.lock().forbids_squash = true,
+        }
+    }
+
+    fn set_branch(&self, name: &str, commit: &str) {
+        let mut state = self.state.lock();
+        state.branches.insert(name.to_owned(), commit.to_owned());
+    }
+
+    /// Opens many other pull requests and ends every second one of them; how many stay open.
+    pub(crate) async fn open_hundreds(&self) -> usize {
+        let Some(real) = &self.real else {
+            for number in 0..260 {
+                let mut state = self.state.lock();
+                let name = format!("other-{number}");
+                let opened = state.open("other", "", &name, "main").expect("another");
+                if number % 2 == 0 {
+                    state.merge(opened.number);
+                }
+            }
+            return 130;
+        };
+        // More than one page of each.
+        for number in real.open_others(110).await.into_iter().step_by(2) {
+            real.close(number).await;
+        }
+        55
+    }
+
+    /// Opens more pull requests than fit on a page.
+    pub(crate) async fn open_another_page(&self) {
+        match &self.real {
+            Some(real) => {
+                real.open_others(55).await;
+            }
+            None => {
+                for number in 0..120 {
+                    let name = format!("other-{number}");
+                    let opened = self.state.lock().open("other", "", &name, "main");
+                    opened.expect("another");
+                }
+            }
+        }
+    }
+
+    pub(crate) async fn open_from_fork(&self) {
+        if let Some(real) = &self.real {
+            return real.open_from_fork().await;
+        }
+        let mut state = self.state.lock();
+        let opened = state.open("from a fork", "team/app/prod", BRANCH, "main");
+        let number = opened.expect("one").number;
+        state.find(number).expect("it is there").head_project = "team/fork".to_owned();
+    }
+
+    /// Somebody else merges it.
+    pub(crate) async fn merge_by_person(&self, number: u64) {
+        match &self.real {
+            Some(real) => real.merge(number).await,
+            None => self.state.lock().merge(number),
+        }
+    }
+
+    /// Waits until the forge knows whether it can be merged.
+    pub(crate) async fn until_mergeable(&self, number: u64) {
+        if let Some(real) = &self.real {
+            real.until_mergeable(number).await;
+        }
+    }
+
+    pub(crate) async fn make_conflict(&self) {
+        match &self.real {
+            Some(real) => {
+                let other = commit("main", "main", "Conflict", "3.0.0\n");
+                real.import(&other).await;
+            }
+            None => self.state.lock().has_conflicts = true,
+        }
+    }
+
+    pub(crate) async fn set_pending_checks(&self, are_pending: bool) {
+        match &self.real {
+            Some(real) => {
+                let state = if are_pending { "pending" } else { "success" };
+                real.set_check(state).await;
+            }
+            None => self.state.lock().has_pending_checks = are_pending,
+        }
+    }
+
+    /// Whether branch protection keeps our user from merging.
+    pub(crate) async fn set_protected(&self, is_protected: bool) {
+        match &self.real {
+            Some(real) if is_protected => {
+                let rule = json!({
+                    "enable_merge_whitelist": true, "merge_whitelist_usernames": ["ann"],
+                });
+                real.protect(&rule).await;
+            }
+            Some(real) => real.unprotect().await,
+            None => self.state.lock().is_protected = is_protected,
+        }
+    }
+
+    /// Creates the labels `label-0` to `label-69`.
+    pub(crate) async fn create_labels(&self) {
+        for name in (0..70).map(|number| format!("label-{number}")) {
+            match &self.real {
+                Some(real) => {
+                    let label = json!({"name": name, "color": "#00ff00"});
+                    real.administer("POST", "/labels", label).await;
+                }
+                None => self.state.lock().labels.push(name),
+            }
+        }
+    }
+
+    /// The pull request as the forge has it.
+    pub(crate) async fn stored(&self, number: u64) -> StoredPullRequest {
+        match &self.real {
+            Some(real) => real.stored(number).await,
+            None => self.state.lock().find(number).expect("stored").clone(),
+        }
+    }
+
+    /// Commits 150 times; the ids, the oldest first.
+    pub(crate) async fn commit_history(&self) -> Vec<ObjectId> {
+        let message = |number| format!("Commit {number}\n\nwith a body\n");
+        let Some(real) = &self.real else {
+            let history = (0..150).map(|number| StoredCommit {
+                id: format!("{number:040x}"),
+                message: message(number),
+                author: "Ann".to_owned(),
+            });
+            let history: Vec<_> = history.collect();
+            let ids = history.iter().map(|it| ObjectId::new(&*it.id));
+            let ids = ids.map(|id| id.expect("an id")).collect();
+            self.state.lock().history = history;
+            return ids;
+        };
+        let commits = (0..150).map(|number| {
+            let from = if number == 0 { "main" } else { "history" };
+            commit("history", from, &message(number), &format!("{number}\n"))
+        });
+        real.import(&commits.collect::<String>()).await;
+        real.commits("history", 150).await
     }
 }
 

@@ -1,12 +1,11 @@
 //! What must hold of one forge only.
 
 use git::forge::{
-    Forge, ForgeProduct, MergeMethod, MergeOptions, MergeResult, PullRequestListing,
-    PullRequestMetadata,
+    Forge, ForgeProduct, MergeMethod, MergeOptions, PullRequestListing, PullRequestMetadata,
 };
 
 use crate::double::{BRANCH, ForgeDouble, branch, new_pull, tip};
-use testbed::forge_doubles::{azure, bitbucket_cloud, bitbucket_server, gitea, github, gitlab};
+use testbed::forge_doubles::{azure, bitbucket_cloud, bitbucket_server, github, gitlab};
 
 /// The merge of a new merge request as soon as it may be.
 async fn wanted(double: &ForgeDouble) -> (Box<dyn Forge>, u64, MergeOptions) {
@@ -98,25 +97,6 @@ async fn what_failed_without_being_required_is_not_merged_either() {
     let error = forge.merge(number, &merge).await.expect_err("it is red");
     assert_eq!(error.reason(), "NotMergeable");
     assert!(error.to_string().contains("checks have passed"), "{error}");
-}
-
-/// The branch protection is not about conditions, so that a person has to act.
-#[tokio::test]
-async fn who_may_not_merge_is_told_so() {
-    let double = ForgeDouble::start(ForgeProduct::Gitea, gitea::router).await;
-    let (forge, number, merge) = wanted(&double).await;
-    double.state.lock().is_protected = true;
-    for _ in 0..2 {
-        let error = forge.merge(number, &merge).await.expect_err("not by us");
-        assert_eq!(error.reason(), "Forbidden");
-        assert!(
-            error.to_string().contains("not allowed to merge"),
-            "{error}"
-        );
-    }
-    double.state.lock().is_protected = false;
-    let merged = forge.merge(number, &merge).await;
-    assert_eq!(merged.expect("merged"), MergeResult::Merged);
 }
 
 #[tokio::test]

@@ -16,6 +16,9 @@ use super::{
     page, show_one,
 };
 
+/// How tokens start that have only some scopes.
+const SCOPED: &str = "scopes:";
+
 /// The API of the double.
 pub fn router(forge_state: SharedForgeState) -> Router {
     let repository = Router::new()
@@ -34,16 +37,47 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .fallback(|| async { not_found() })
 }
 
+/// A token of the double that has only these scopes, such as `write:repository`.
+pub fn token_with(scopes: &[&str]) -> String {
+    format!("{SCOPED}{}", scopes.join(","))
+}
+
 async fn guard(request: Request, next: Next) -> Response {
-    let sent = request
-        .headers()
-        .get("authorization")
-        .and_then(|value| value.to_str().ok());
-    if sent != Some(&format!("token {TOKEN}")) {
-        return answer(
-            401,
-            json!({"message": "invalid username, password or token"}),
+    let sent = request.headers().get("authorization");
+    let sent = sent.and_then(|value| value.to_str().ok());
+    let token = sent.and_then(|sent| sent.strip_prefix("token "));
+    let scopes = match token {
+        Some(TOKEN) => "write:repository,write:issue",
+        Some(token) if token.starts_with(SCOPED) => &token[SCOPED.len()..],
+        _ => {
+            return answer(
+                401,
+                json!({"message": "invalid username, password or token"}),
+            );
+        }
+    };
+    let path = request.uri().path();
+    let is_about_issues = path.contains("/issues/") || path.ends_with("/labels");
+    let category = if is_about_issues {
+        "issue"
+    } else {
+        "repository"
+    };
+    let level = if request.method() == "GET" {
+        "read"
+    } else {
+        "write"
+    };
+    let is_allowed = |scope: &str| {
+        let (has, of) = scope.split_once(':').unwrap_or_default();
+        of == category && (has == level || has == "write")
+    };
+    if !scopes.split(',').any(is_allowed) {
+        let message = format!(
+            "token does not have at least one of required scope(s), required=[{level}:{category}], \
+             token scope={scopes}"
         );
+        return answer(403, json!({"message": message}));
     }
     next.run(request).await
 }
@@ -53,6 +87,14 @@ fn not_found() -> Response {
         404,
         json!({"message": "The target couldn't be found.", "errors": []}),
     )
+}
+
+/// Without its branch, a pull request has only the reference that Gitea keeps for it.
+fn head_reference(forge_state: &ForgeState, pull: &StoredPullRequest) -> String {
+    match forge_state.deleted_branches.contains_key(&pull.head) {
+        true => format!("refs/pull/{}/head", pull.number),
+        false => pull.head.clone(),
+    }
 }
 
 fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
@@ -66,7 +108,7 @@ fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {
         "merged": pull.is_merged,
         "merged_at": pull.is_merged.then_some("2026-11-15T00:00:00Z"),
         "merge_commit_sha": pull.is_merged.then(|| "c".repeat(40)),
-        "head": {"label": pull.head, "ref": pull.head, "sha": forge_state.commit_of(&pull.head), "repo": {"full_name": pull.head_project}},
+        "head": {"label": pull.head, "ref": head_reference(forge_state, pull), "sha": forge_state.commit_of(&pull.head), "repo": {"full_name": pull.head_project}},
         "base": {"label": pull.base, "ref": pull.base, "sha": forge_state.commit_of(&pull.base), "repo": {"full_name": PROJECT}},
     })
 }
@@ -110,11 +152,10 @@ async fn create(State(forge_state): State<SharedForgeState>, Json(body): Json<Va
     if !forge_state.branches.contains_key(&head) || !forge_state.branches.contains_key(&base) {
         return not_found();
     }
-    if forge_state.commit_of(&head) == forge_state.commit_of(&base) {
-        return answer(
-            422,
-            json!({"message": "Invalid PullRequest: There are no changes between the head and the base"}),
-        );
+    // Other branches may be the same commit.
+    if head == base {
+        let message = "Invalid PullRequest: There are no changes between the head and the base";
+        return answer(422, json!({"message": message}));
     }
     match forge_state.open(
         &title,
@@ -167,38 +208,56 @@ async fn merge(
     let Some(pull) = forge_state.find(number).cloned() else {
         return not_found();
     };
-    if !["merge", "squash", "rebase"].contains(&body["Do"].as_str().unwrap_or_default()) {
+    let method = body["Do"].as_str().unwrap_or_default();
+    if !["merge", "squash", "rebase"].contains(&method) {
         return answer(422, json!({"message": "[Do]: Required"}));
     }
-    if !pull.is_open {
-        return answer(405, json!({"message": ""}));
-    }
-    if body["head_commit_id"]
-        .as_str()
-        .is_some_and(|sha| sha != forge_state.commit_of(&pull.head))
-    {
-        return answer(409, json!({"message": "head out of date"}));
+    if !pull.is_open && !pull.is_merged {
+        return not_found();
     }
     // Version 1.26 schedules whatever it is asked to, also for those who may not merge.
     if body["merge_when_checks_succeed"] == true {
-        if pull.waits_for_merge {
-            return answer(409, json!({"message": "already scheduled to auto merge"}));
-        }
-        forge_state
-            .find(number)
-            .expect("it is there")
-            .waits_for_merge = true;
-        return answer(201, Value::Null);
+        return schedule(&mut forge_state, &pull);
     }
-    if forge_state.is_protected {
-        return answer(405, json!({"message": "User not allowed to merge PR"}));
+    if let Some(message) = obstacle(&forge_state, &pull, method) {
+        return answer(405, json!({"message": message}));
     }
-    if forge_state.has_conflicts || forge_state.has_pending_checks || pull.title.starts_with("WIP:")
-    {
-        return answer(405, json!({"message": "Please try again later"}));
+    let expected = body["head_commit_id"].as_str();
+    if expected.is_some_and(|sha| sha != forge_state.commit_of(&pull.head)) {
+        return answer(409, json!({"message": "head out of date"}));
     }
     forge_state.merge(number);
     answer(200, Value::Null)
+}
+
+fn schedule(forge_state: &mut ForgeState, pull: &StoredPullRequest) -> Response {
+    if pull.waits_for_merge {
+        return answer(409, json!({"message": "already scheduled to auto merge"}));
+    }
+    if let Some(stored) = forge_state.find(pull.number) {
+        stored.waits_for_merge = true;
+    }
+    answer(201, Value::Null)
+}
+
+/// What keeps a pull request from being merged, in the order in which Gitea asks.
+fn obstacle(forge_state: &ForgeState, pull: &StoredPullRequest, method: &str) -> Option<String> {
+    let message = if pull.is_merged {
+        "The PR is already merged"
+    } else if forge_state.is_protected {
+        "User not allowed to merge PR"
+    } else if pull.title.starts_with("WIP:") {
+        "Work in progress PRs cannot be merged"
+    } else if forge_state.has_conflicts {
+        "Please try again later"
+    } else if forge_state.has_pending_checks {
+        "Not all required status checks successful"
+    } else if forge_state.forbids_squash && method == "squash" {
+        "squash is not allowed an allowed merge style for this repository"
+    } else {
+        return None;
+    };
+    Some(message.to_owned())
 }
 
 async fn labels(

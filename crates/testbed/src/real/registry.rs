@@ -9,8 +9,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use serde_json::{Value, json};
-use tokio::io::AsyncWriteExt;
 
+use super::curl::{Curl, CurlResponse};
 use super::process::SupervisedProcess;
 use super::{ASK_EVERY, Assets, Error, READY_WITHIN, free_ports, system, write_private};
 use crate::forge::tls::IssuedCertificate;
@@ -31,23 +31,6 @@ pub struct RealRegistry {
     tokens: TokenService,
     process: SupervisedProcess,
     folder: tempfile::TempDir,
-}
-
-/// An answer to a request of curl.
-struct Answer {
-    status: u16,
-    headers: String,
-    body: Vec<u8>,
-}
-
-impl Answer {
-    fn header(&self, name: &str) -> Option<String> {
-        self.headers.lines().find_map(|line| {
-            let (key, value) = line.split_once(':')?;
-            key.eq_ignore_ascii_case(name)
-                .then(|| value.trim().to_owned())
-        })
-    }
 }
 
 impl RealRegistry {
@@ -169,7 +152,7 @@ impl RealRegistry {
         self.expect_created(&answer)
     }
 
-    fn expect_created(&self, answer: &Answer) -> Result<(), Error> {
+    fn expect_created(&self, answer: &CurlResponse) -> Result<(), Error> {
         if answer.status == 201 {
             return Ok(());
         }
@@ -192,56 +175,17 @@ impl RealRegistry {
         repository: &str,
         header: &str,
         body: &[u8],
-    ) -> Result<Answer, Error> {
+    ) -> Result<CurlResponse, Error> {
         let token = self
             .tokens
             .issue(&format!("repository:{repository}:pull,push"));
-        let mut curl = tokio::process::Command::new("curl")
-            .args([
-                "-sS",
-                "-i",
-                "--http1.1",
-                "-X",
-                method,
-                "--data-binary",
-                "@-",
-            ])
-            .args([
-                "-H",
-                header,
-                "-H",
-                &format!("Authorization: Bearer {token}"),
-            ])
-            .arg("--cacert")
-            .arg(self.folder.path().join("authorities.crt"))
-            .arg(format!("https://{}{path}", self.host))
-            .stdin(std::process::Stdio::piped())
-            .stdout(std::process::Stdio::piped())
-            .stderr(std::process::Stdio::null())
-            .spawn()
-            .map_err(system("running curl"))?;
-        if let Some(mut stdin) = curl.stdin.take() {
-            stdin
-                .write_all(body)
-                .await
-                .map_err(system("writing to curl"))?;
-        }
-        let output = curl
-            .wait_with_output()
+        let url = format!("https://{}{path}", self.host);
+        let authorization = format!("Authorization: Bearer {token}");
+        let curl = Curl {
+            authorities: self.folder.path().join("authorities.crt"),
+        };
+        curl.send(method, &url, &[header, &authorization], body)
             .await
-            .map_err(system("running curl"))?;
-        let end = output.stdout.windows(4).position(|it| it == b"\r\n\r\n");
-        let (headers, body) = output.stdout.split_at(end.map_or(0, |end| end + 4));
-        let headers = String::from_utf8_lossy(headers).into_owned();
-        let status = headers
-            .split_whitespace()
-            .nth(1)
-            .and_then(|it| it.parse().ok());
-        Ok(Answer {
-            status: status.unwrap_or_default(),
-            headers,
-            body: body.to_owned(),
-        })
     }
 
     async fn wait_until_ready(&mut self) -> Result<(), Error> {

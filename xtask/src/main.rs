@@ -9,6 +9,7 @@ mod fuzz;
 mod generate;
 mod kube;
 mod licences;
+mod mutants;
 mod sbom;
 mod test;
 
@@ -52,6 +53,11 @@ enum Task {
         #[arg(default_value_t = 60)]
         seconds: u64,
     },
+    /// Break one guard at a time in a copy of the workspace, and expect the named test to fail
+    Mutants {
+        /// Part of the name, guard or package of a mutation; without it, all are tried
+        filter: Option<String>,
+    },
     /// Write the software bill of materials of the binary (CycloneDX, JSON)
     Sbom {
         /// File to write
@@ -70,6 +76,7 @@ fn main() -> anyhow::Result<()> {
         Task::Generate => generate::generate(),
         Task::Fuzz { name, seconds } => fuzz::fuzz(name.as_deref(), seconds),
         Task::Bench { name, real } => bench::bench(name.as_deref(), real),
+        Task::Mutants { filter } => mutants::mutants(filter.as_deref()),
         Task::Sbom { file } => sbom::sbom(&file),
         Task::Kube => {
             let folder = kube::kube()?;

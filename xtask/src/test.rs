@@ -31,6 +31,8 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("promote", "shortest_path"),
     ("promote", "rfc_listings"),
     ("promote", "real_registry"),
+    ("promote", "real_gitea"),
+    ("contract", "gitea"),
     ("checks", "real"),
     ("trigger", ""),
     ("http", "real_api_server"),

@@ -1,6 +1,9 @@
 //! `sluice standalone` as a user runs it: a data folder, the Kubernetes API, and the permissions of a cluster.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
+#[path = "standalone/upgrade.rs"]
+mod upgrade;
+
 use std::{
     net::TcpListener,
     path::Path,

@@ -22,6 +22,7 @@ mod monitoring;
 mod operating;
 mod operator;
 mod release;
+mod security;
 mod sign_in;
 mod weave;
 

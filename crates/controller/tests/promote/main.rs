@@ -19,6 +19,7 @@ mod freezes;
 mod inputs;
 mod people;
 mod pull_request_settings;
+mod real_gitea;
 mod real_registry;
 mod rfc_listings;
 mod shortest_path;

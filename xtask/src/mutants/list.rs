@@ -1,0 +1,213 @@
+//! The mutations: what they guard, the text that is replaced, and the test that must fail.
+
+/// One text to replace, and the test that notices it.
+pub(super) struct Mutation {
+    /// What it does, in a few words.
+    pub(super) name: &'static str,
+    /// The gate or the invariant that it breaks.
+    pub(super) guards: &'static str,
+    pub(super) file: &'static str,
+    /// The text, which the file has once.
+    pub(super) original: &'static str,
+    pub(super) replacement: &'static str,
+    pub(super) package: &'static str,
+    /// The arguments of `cargo test` that select the suite.
+    pub(super) suite: &'static [&'static str],
+    /// The test that fails.
+    pub(super) test: &'static str,
+}
+
+/// A mutation of the planner, noticed by its suite of rules.
+const fn planner(
+    (guards, name): (&'static str, &'static str),
+    file: &'static str,
+    (original, replacement): (&'static str, &'static str),
+    test: &'static str,
+) -> Mutation {
+    Mutation {
+        name,
+        guards,
+        file,
+        original,
+        replacement,
+        package: "sluice-planner",
+        suite: &["--test", "rules"],
+        test,
+    }
+}
+
+/// A mutation of another crate.
+const fn other(
+    (guards, name): (&'static str, &'static str),
+    file: &'static str,
+    (original, replacement): (&'static str, &'static str),
+    (package, suite): (&'static str, &'static [&'static str]),
+    test: &'static str,
+) -> Mutation {
+    Mutation {
+        name,
+        guards,
+        file,
+        original,
+        replacement,
+        package,
+        suite,
+        test,
+    }
+}
+
+pub(super) const MUTATIONS: &[Mutation] = &[
+    planner(
+        ("gate valid", "an invalid spec passes before a merge"),
+        "crates/planner/src/gate/valid.rs",
+        (
+            "    if let Some(hold) = invalid_spec(spec) {\n        return GateVerdict::Wait(hold);\n    }\n    let is_first",
+            "    let is_first",
+        ),
+        "validity_and_requests_are_asked_again_before_a_merge",
+    ),
+    planner(
+        ("gate suspended", "a suspended environment counts only with its pipeline"),
+        "crates/planner/src/gate/suspended.rs",
+        ("pipeline.suspend || environment.suspend", "pipeline.suspend && environment.suspend"),
+        "suspended_starts_nothing",
+    ),
+    planner(
+        ("gate targets", "a target that cannot be read holds nothing"),
+        "crates/planner/src/gate/targets.rs",
+        ("first.and_then(|it| Some((it, it.problem?)))", "first.and_then(|it| Some((it, it.problem.filter(|_| false)?)))"),
+        "a_target_that_cannot_be_read_holds_its_own_environment",
+    ),
+    planner(
+        ("gate turn", "a successor acts before its predecessor ended"),
+        "crates/planner/src/gate/turn.rs",
+        ("earlier.find(|other| !lets_successor_act(other))", "earlier.find(|_| false)"),
+        "a_successor_waits_for_its_predecessors",
+    ),
+    planner(
+        ("gate turn", "a request does not go first"),
+        "crates/planner/src/gate/turn.rs",
+        ("(!is_own && goes_first).then_some(pending)", "(!is_own && !goes_first).then_some(pending)"),
+        "validity_and_requests_are_asked_again_before_a_merge",
+    ),
+    planner(
+        ("gate readiness", "an unready target of the source counts as ready"),
+        "crates/planner/src/gate/readiness.rs",
+        ("filter(|it| !it.ready).collect()", "filter(|_| false).collect()"),
+        "all_targets_of_the_source_must_agree_and_be_ready",
+    ),
+    planner(
+        ("gate readiness", "a failure in the source after the creation is not asked"),
+        "crates/planner/src/gate/readiness.rs",
+        ("    again: Some(again),", "    again: None,"),
+        "a_promotion_under_way_is_asked_again",
+    ),
+    planner(
+        ("gate soak", "the gate passes while a revision soaks"),
+        "crates/planner/src/gate/soak.rs",
+        ("    hold.into()\n", "    hold.filter(|_| false).into()\n"),
+        "each_gate_waits_or_fails_for_its_own_reasons",
+    ),
+    planner(
+        ("gate order", "an older revision is not held"),
+        "crates/planner/src/gate/order.rs",
+        ("if let Some(newer) = site.newer_than(shown) {", "if let Some(newer) = site.newer_than(shown).filter(|_| false) {"),
+        "never_backwards_by_itself",
+    ),
+    planner(
+        ("gate order", "a rejected revision is proposed again"),
+        "crates/planner/src/gate/order.rs",
+        ("rejected.iter().any(|it| it == revision)", "rejected.iter().all(|it| it == revision) && !rejected.is_empty() && revision.is_empty()"),
+        "rejected_revisions_wait_for_a_person",
+    ),
+    planner(
+        ("gate order", "a promotion is not asked again before the merge"),
+        "crates/planner/src/gate/order.rs",
+        ("    if !is_unmerged(question.promotion) {", "    if is_unmerged(question.promotion) {"),
+        "what_would_now_be_a_step_back_is_neither_merged_nor_pushed",
+    ),
+    planner(
+        ("gate signature", "a revision that nobody verified passes"),
+        "crates/planner/src/gate/signature.rs",
+        ("        (!is_signed).then(|| {", "        (is_signed && !is_signed).then(|| {"),
+        "only_what_flux_verified_is_promoted",
+    ),
+    planner(
+        ("gate freeze", "a closed Freeze passes"),
+        "crates/planner/src/gate/freeze.rs",
+        ("    if !closed.is_empty() {", "    if closed.len() > 1 {"),
+        "the_promotion_is_created_and_waits",
+    ),
+    planner(
+        ("gate freeze", "every rollback counts as a way back"),
+        "crates/planner/src/gate/freeze.rs",
+        ("has_run && !is_rejected && leads_away && !is_newer", "!is_rejected && leads_away && !is_newer"),
+        "the_way_back_passes_whatever_the_request_calls_itself",
+    ),
+    planner(
+        ("gate approvals", "an approval counts for another change"),
+        "crates/planner/src/gate/approvals.rs",
+        ("is_of_earlier_version || digest == change_digest(self.promotion)", "is_of_earlier_version || digest.is_some()"),
+        "an_approval_counts_for_one_change",
+    ),
+    planner(
+        ("gate approvals", "one person counts twice"),
+        "crates/planner/src/gate/approvals.rs",
+        ("None if state.approved_by.contains(&by) => {}", "None if state.approved_by.len() > 9 => {}"),
+        "enough_different_people_must_approve",
+    ),
+    planner(
+        ("gate approvals", "who requested it may approve it"),
+        "crates/planner/src/gate/approvals.rs",
+        ("        if policy.not_requester\n", "        if !policy.not_requester\n"),
+        "who_asks_cannot_approve_where_the_policy_says_so",
+    ),
+    planner(
+        ("gate approvals", "an approval never expires"),
+        "crates/planner/src/gate/approvals.rs",
+        ("(self.now >= at).then_some(NotCounted::Expired)", "(self.now < at).then_some(NotCounted::Expired)"),
+        "an_approval_expires_after_the_controller_saw_it",
+    ),
+    other(
+        ("pushes compare the tip that was read", "a push overwrites what others pushed"),
+        "crates/git/src/push.rs",
+        ("let lease = format!(\"--force-with-lease={reference}:{expected}\");", "let lease = format!(\"--force{}\", &expected[..0]);"),
+        ("sluice-git", &["--test", "suite"]),
+        "a_push_between_our_look_and_our_push_is_never_overwritten",
+    ),
+    other(
+        ("only the intended scalars change", "an edit is not compared with the original"),
+        "crates/git/src/edit/verify.rs",
+        ("        if !is_right {", "        if !is_right && false {"),
+        ("sluice-git", &["--lib"]),
+        "an_editor_that_is_wrong_is_caught",
+    ),
+    other(
+        ("no secret in a text", "a secret is not replaced"),
+        "crates/net/src/secret.rs",
+        ("redacted = redacted.replace(value, \"***\");", "redacted = redacted.replace(value, value);"),
+        ("sluice-net", &["--lib"]),
+        "secrets_are_redacted",
+    ),
+    other(
+        ("hub writes carry the resourceVersion", "a status overwrites what others wrote"),
+        "crates/runtime/src/status.rs",
+        ("\"metadata\": {\"resourceVersion\": object.meta().resource_version},", "\"metadata\": {},"),
+        ("sluice-runtime", &["--lib"]),
+        "what_somebody_else_wrote_meanwhile_is_not_written_over",
+    ),
+    other(
+        ("no write without the Lease", "a status is written without leading"),
+        "crates/runtime/src/status.rs",
+        ("        if !self.leader.may_write() {", "        if self.leader.may_write() && false {"),
+        ("sluice-runtime", &["--lib"]),
+        "nothing_is_written_without_leading",
+    ),
+    other(
+        ("no side effect without the Lease", "a side effect starts with too little time"),
+        "crates/runtime/src/leader.rs",
+        ("if remaining < needed || remaining.is_zero() {", "if remaining.is_zero() {"),
+        ("sluice-runtime", &["--lib"]),
+        "no_permit_without_time_for_the_act",
+    ),
+];

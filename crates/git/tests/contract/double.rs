@@ -171,7 +171,7 @@ impl ForgeDouble {
     pub(crate) async fn tip(&self) -> ObjectId {
         match &self.real {
             Some(real) => real.tip(BRANCH).await,
-            None => tip(),
+            None => ObjectId::new(self.state.lock().commit_of(BRANCH)).expect("an id"),
         }
     }
 
@@ -180,7 +180,7 @@ impl ForgeDouble {
         match &self.real {
             Some(real) => {
                 real.import(&format!(
-                    "reset refs/heads/{BRANCH}\nfrom refs/heads/main^0\n\n"
+                    "reset refs/heads/{BRANCH}\nfrom refs/heads/main\n\n"
                 ))
                 .await;
             }
@@ -366,7 +366,7 @@ impl ForgeDouble {
             return ids;
         };
         let commits = (0..150).map(|number| {
-            let from = if number == 0 { "main" } else { "history" };
+            let from = if number == 0 { "main" } else { "" };
             commit("history", from, &message(number), &format!("{number}\n"))
         });
         real.import(&commits.collect::<String>()).await;

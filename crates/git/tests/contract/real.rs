@@ -257,13 +257,17 @@ impl RealRepository {
     }
 }
 
-/// A commit of one file on a branch, as `git fast-import` reads it.
+/// A commit of one file on a branch, as `git fast-import` reads it. Without a branch to start from it is the
+/// first one, or goes on from the commit before it in the stream.
 pub(crate) fn commit(branch: &str, from: &str, message: &str, content: &str) -> String {
     let person = "Ann <ann@example.com> 1700000000 +0000";
     let mut text = format!("commit refs/heads/{branch}\nauthor {person}\ncommitter {person}\n");
     let _ = write!(text, "data {}\n{message}\n", message.len());
-    if !from.is_empty() {
-        let _ = writeln!(text, "from refs/heads/{from}^0");
+    match from {
+        "" => {}
+        // A branch that goes on is read anew.
+        from if from == branch => text.push_str(&format!("from refs/heads/{from}^0\n")),
+        from => text.push_str(&format!("from refs/heads/{from}\n")),
     }
     let _ = write!(
         text,

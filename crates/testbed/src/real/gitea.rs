@@ -175,13 +175,9 @@ impl RealGitea {
     async fn git(&self, folder: &Path, arguments: &[&str], input: &str) -> Result<(), Error> {
         let attempted = || format!("running git {}", arguments.first().unwrap_or(&""));
         let mut git = Command::new("git")
-            .arg("-c")
-            .arg(format!(
-                "http.sslCAInfo={}",
-                self.curl.authorities.display()
-            ))
             .args(arguments)
             .current_dir(folder)
+            .env("GIT_SSL_CAINFO", &self.curl.authorities)
             .env("GIT_TERMINAL_PROMPT", "0")
             .env("GIT_CONFIG_NOSYSTEM", "1")
             .env("GIT_CONFIG_GLOBAL", "/dev/null")

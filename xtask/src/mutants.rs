@@ -63,7 +63,9 @@ pub(crate) fn mutants(filter: Option<&str>) -> Result<()> {
 }
 
 fn row(mutation: &Mutation, result: &TestResult) -> String {
-    let Mutation { guards, name, test, .. } = mutation;
+    let Mutation {
+        guards, name, test, ..
+    } = mutation;
     format!("| {guards} | {name} | `{test}` | {} |\n", result.word())
 }
 
@@ -97,7 +99,12 @@ fn write_if_different(path: &Path, bytes: &[u8]) -> Result<()> {
 
 /// The text of the file with the mutation.
 fn mutated(mutation: &Mutation, text: &str) -> Result<String> {
-    let Mutation { name, file, original, .. } = mutation;
+    let Mutation {
+        name,
+        file,
+        original,
+        ..
+    } = mutation;
     match text.matches(original).count() {
         1 => Ok(text.replacen(original, mutation.replacement, 1)),
         count => bail!(
@@ -108,8 +115,7 @@ fn mutated(mutation: &Mutation, text: &str) -> Result<String> {
 
 fn run_one(tree: &Path, build: &Path, mutation: &Mutation) -> Result<TestResult> {
     let path = tree.join(mutation.file);
-    let text =
-        fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
+    let text = fs::read_to_string(&path).with_context(|| format!("reading {}", path.display()))?;
     write_if_different(&path, mutated(mutation, &text)?.as_bytes())?;
     let result = test(tree, build, mutation);
     write_if_different(&path, text.as_bytes())?;

@@ -41,7 +41,12 @@ fn lost(path: &str, before: &Value, after: &Value, found: &mut Vec<String>) {
         (Value::Array(before), Value::Array(after)) => {
             for (index, value) in before.iter().enumerate() {
                 let path = format!("{path}[{index}]");
-                lost(&path, value, after.get(index).unwrap_or(&Value::Null), found);
+                lost(
+                    &path,
+                    value,
+                    after.get(index).unwrap_or(&Value::Null),
+                    found,
+                );
             }
         }
         _ if before == after => {}

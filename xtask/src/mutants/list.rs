@@ -67,37 +67,61 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         "validity_and_requests_are_asked_again_before_a_merge",
     ),
     planner(
-        ("gate suspended", "a suspended environment counts only with its pipeline"),
+        (
+            "gate suspended",
+            "a suspended environment counts only with its pipeline",
+        ),
         "crates/planner/src/gate/suspended.rs",
-        ("pipeline.suspend || environment.suspend", "pipeline.suspend && environment.suspend"),
+        (
+            "pipeline.suspend || environment.suspend",
+            "pipeline.suspend && environment.suspend",
+        ),
         "suspended_starts_nothing",
     ),
     planner(
         ("gate targets", "a target that cannot be read holds nothing"),
         "crates/planner/src/gate/targets.rs",
-        ("first.and_then(|it| Some((it, it.problem?)))", "first.and_then(|it| Some((it, it.problem.filter(|_| false)?)))"),
+        (
+            "first.and_then(|it| Some((it, it.problem?)))",
+            "first.and_then(|it| Some((it, it.problem.filter(|_| false)?)))",
+        ),
         "a_target_that_cannot_be_read_holds_its_own_environment",
     ),
     planner(
         ("gate turn", "a successor acts before its predecessor ended"),
         "crates/planner/src/gate/turn.rs",
-        ("earlier.find(|other| !lets_successor_act(other))", "earlier.find(|_| false)"),
+        (
+            "earlier.find(|other| !lets_successor_act(other))",
+            "earlier.find(|_| false)",
+        ),
         "a_successor_waits_for_its_predecessors",
     ),
     planner(
         ("gate turn", "a request does not go first"),
         "crates/planner/src/gate/turn.rs",
-        ("(!is_own && goes_first).then_some(pending)", "(!is_own && !goes_first).then_some(pending)"),
+        (
+            "(!is_own && goes_first).then_some(pending)",
+            "(!is_own && !goes_first).then_some(pending)",
+        ),
         "validity_and_requests_are_asked_again_before_a_merge",
     ),
     planner(
-        ("gate readiness", "an unready target of the source counts as ready"),
+        (
+            "gate readiness",
+            "an unready target of the source counts as ready",
+        ),
         "crates/planner/src/gate/readiness.rs",
-        ("filter(|it| !it.ready).collect()", "filter(|_| false).collect()"),
+        (
+            "filter(|it| !it.ready).collect()",
+            "filter(|_| false).collect()",
+        ),
         "all_targets_of_the_source_must_agree_and_be_ready",
     ),
     planner(
-        ("gate readiness", "a failure in the source after the creation is not asked"),
+        (
+            "gate readiness",
+            "a failure in the source after the creation is not asked",
+        ),
         "crates/planner/src/gate/readiness.rs",
         ("    again: Some(again),", "    again: None,"),
         "a_promotion_under_way_is_asked_again",
@@ -111,25 +135,40 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     planner(
         ("gate order", "an older revision is not held"),
         "crates/planner/src/gate/order.rs",
-        ("if let Some(newer) = site.newer_than(shown) {", "if let Some(newer) = site.newer_than(shown).filter(|_| false) {"),
+        (
+            "if let Some(newer) = site.newer_than(shown) {",
+            "if let Some(newer) = site.newer_than(shown).filter(|_| false) {",
+        ),
         "never_backwards_by_itself",
     ),
     planner(
         ("gate order", "a rejected revision is proposed again"),
         "crates/planner/src/gate/order.rs",
-        ("rejected.iter().any(|it| it == revision)", "rejected.iter().all(|it| it == revision) && !rejected.is_empty() && revision.is_empty()"),
+        (
+            "rejected.iter().any(|it| it == revision)",
+            "rejected.iter().all(|it| it == revision) && !rejected.is_empty() && revision.is_empty()",
+        ),
         "rejected_revisions_wait_for_a_person",
     ),
     planner(
-        ("gate order", "a promotion is not asked again before the merge"),
+        (
+            "gate order",
+            "a promotion is not asked again before the merge",
+        ),
         "crates/planner/src/gate/order.rs",
-        ("    if !is_unmerged(question.promotion) {", "    if is_unmerged(question.promotion) {"),
+        (
+            "    if !is_unmerged(question.promotion) {",
+            "    if is_unmerged(question.promotion) {",
+        ),
         "what_would_now_be_a_step_back_is_neither_merged_nor_pushed",
     ),
     planner(
         ("gate signature", "a revision that nobody verified passes"),
         "crates/planner/src/gate/signature.rs",
-        ("        (!is_signed).then(|| {", "        (is_signed && !is_signed).then(|| {"),
+        (
+            "        (!is_signed).then(|| {",
+            "        (is_signed && !is_signed).then(|| {",
+        ),
         "only_what_flux_verified_is_promoted",
     ),
     planner(
@@ -141,42 +180,66 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     planner(
         ("gate freeze", "every rollback counts as a way back"),
         "crates/planner/src/gate/freeze.rs",
-        ("has_run && !is_rejected && leads_away && !is_newer", "!is_rejected && leads_away && !is_newer"),
+        (
+            "has_run && !is_rejected && leads_away && !is_newer",
+            "!is_rejected && leads_away && !is_newer",
+        ),
         "the_way_back_passes_whatever_the_request_calls_itself",
     ),
     planner(
         ("gate approvals", "an approval counts for another change"),
         "crates/planner/src/gate/approvals.rs",
-        ("is_of_earlier_version || digest == change_digest(self.promotion)", "is_of_earlier_version || digest.is_some()"),
+        (
+            "is_of_earlier_version || digest == change_digest(self.promotion)",
+            "is_of_earlier_version || digest.is_some()",
+        ),
         "an_approval_counts_for_one_change",
     ),
     planner(
         ("gate approvals", "one person counts twice"),
         "crates/planner/src/gate/approvals.rs",
-        ("None if state.approved_by.contains(&by) => {}", "None if state.approved_by.len() > 9 => {}"),
+        (
+            "None if state.approved_by.contains(&by) => {}",
+            "None if state.approved_by.len() > 9 => {}",
+        ),
         "enough_different_people_must_approve",
     ),
     planner(
         ("gate approvals", "who requested it may approve it"),
         "crates/planner/src/gate/approvals.rs",
-        ("        if policy.not_requester\n", "        if !policy.not_requester\n"),
+        (
+            "        if policy.not_requester\n",
+            "        if !policy.not_requester\n",
+        ),
         "who_asks_cannot_approve_where_the_policy_says_so",
     ),
     planner(
         ("gate approvals", "an approval never expires"),
         "crates/planner/src/gate/approvals.rs",
-        ("(self.now >= at).then_some(NotCounted::Expired)", "(self.now < at).then_some(NotCounted::Expired)"),
+        (
+            "(self.now >= at).then_some(NotCounted::Expired)",
+            "(self.now < at).then_some(NotCounted::Expired)",
+        ),
         "an_approval_expires_after_the_controller_saw_it",
     ),
     other(
-        ("pushes compare the tip that was read", "a push overwrites what others pushed"),
+        (
+            "pushes compare the tip that was read",
+            "a push overwrites what others pushed",
+        ),
         "crates/git/src/push.rs",
-        ("let lease = format!(\"--force-with-lease={reference}:{expected}\");", "let lease = format!(\"--force{}\", &expected[..0]);"),
+        (
+            "let lease = format!(\"--force-with-lease={reference}:{expected}\");",
+            "let lease = format!(\"--force{}\", &expected[..0]);",
+        ),
         ("sluice-git", &["--test", "suite"]),
         "a_push_between_our_look_and_our_push_is_never_overwritten",
     ),
     other(
-        ("only the intended scalars change", "an edit is not compared with the original"),
+        (
+            "only the intended scalars change",
+            "an edit is not compared with the original",
+        ),
         "crates/git/src/edit/verify.rs",
         ("        if !is_right {", "        if !is_right && false {"),
         ("sluice-git", &["--lib"]),
@@ -185,28 +248,49 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     other(
         ("no secret in a text", "a secret is not replaced"),
         "crates/net/src/secret.rs",
-        ("redacted = redacted.replace(value, \"***\");", "redacted = redacted.replace(value, value);"),
+        (
+            "redacted = redacted.replace(value, \"***\");",
+            "redacted = redacted.replace(value, value);",
+        ),
         ("sluice-net", &["--lib"]),
         "secrets_are_redacted",
     ),
     other(
-        ("hub writes carry the resourceVersion", "a status overwrites what others wrote"),
+        (
+            "hub writes carry the resourceVersion",
+            "a status overwrites what others wrote",
+        ),
         "crates/runtime/src/status.rs",
-        ("\"metadata\": {\"resourceVersion\": object.meta().resource_version},", "\"metadata\": {},"),
+        (
+            "\"metadata\": {\"resourceVersion\": object.meta().resource_version},",
+            "\"metadata\": {},",
+        ),
         ("sluice-runtime", &["--lib"]),
         "what_somebody_else_wrote_meanwhile_is_not_written_over",
     ),
     other(
-        ("no write without the Lease", "a status is written without leading"),
+        (
+            "no write without the Lease",
+            "a status is written without leading",
+        ),
         "crates/runtime/src/status.rs",
-        ("        if !self.leader.may_write() {", "        if self.leader.may_write() && false {"),
+        (
+            "        if !self.leader.may_write() {",
+            "        if self.leader.may_write() && false {",
+        ),
         ("sluice-runtime", &["--lib"]),
         "nothing_is_written_without_leading",
     ),
     other(
-        ("no side effect without the Lease", "a side effect starts with too little time"),
+        (
+            "no side effect without the Lease",
+            "a side effect starts with too little time",
+        ),
         "crates/runtime/src/leader.rs",
-        ("if remaining < needed || remaining.is_zero() {", "if remaining.is_zero() {"),
+        (
+            "if remaining < needed || remaining.is_zero() {",
+            "if remaining.is_zero() {",
+        ),
         ("sluice-runtime", &["--lib"]),
         "no_permit_without_time_for_the_act",
     ),

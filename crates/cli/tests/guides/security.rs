@@ -44,7 +44,9 @@ fn all_tests() -> BTreeSet<String> {
     for text in &texts {
         let mut is_test = false;
         for line in text.lines().map(str::trim) {
-            let name = line.split_once("fn ").and_then(|(_, rest)| rest.split_once('('));
+            let name = line
+                .split_once("fn ")
+                .and_then(|(_, rest)| rest.split_once('('));
             match name {
                 Some((name, arguments)) => {
                     if is_test || arguments.starts_with("double: ForgeDouble)") {

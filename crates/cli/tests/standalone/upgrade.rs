@@ -130,7 +130,10 @@ async fn the_store_of_an_older_version_is_read_and_nothing_starts_by_itself() {
     let (_running, client, _) = start(&data).await;
 
     let names: Vec<_> = all::<Pipeline>(&client).await;
-    let names: Vec<_> = names.iter().filter_map(|it| it.meta().name.clone()).collect();
+    let names: Vec<_> = names
+        .iter()
+        .filter_map(|it| it.meta().name.clone())
+        .collect();
     assert_eq!(names, ["early", "parked", "shop", "stock"]);
     let counts = (
         all::<Freeze>(&client).await.len(),
@@ -152,7 +155,10 @@ async fn the_store_of_an_older_version_is_read_and_nothing_starts_by_itself() {
     assert_eq!(ran, ["1.1.0", "1.0.0"]);
     assert_eq!(prod.hold.unwrap().reason, "AwaitingApproval");
     let explained = sluice(&data, &["explain", "shop"]);
-    assert!(explained.contains("no releases at the weekend"), "{explained}");
+    assert!(
+        explained.contains("no releases at the weekend"),
+        "{explained}"
+    );
 }
 
 #[tokio::test]
@@ -165,7 +171,10 @@ async fn what_waited_in_an_older_version_goes_on_in_this_one() {
     sluice(&data, &["approve", "shop", "prod"]);
     until_promotion(&client, "shop prod 1.3.0 Running").await;
     let explained = sluice(&data, &["explain", "shop"]);
-    assert!(explained.contains("frozen by stop-shop-prod"), "{explained}");
+    assert!(
+        explained.contains("frozen by stop-shop-prod"),
+        "{explained}"
+    );
     sluice(&data, &["thaw", "shop", "-e", "prod"]);
     until_promotion(&client, "shop prod 1.3.0 Deploying").await;
     deploy(&client, "prod", "1.3.0").await;

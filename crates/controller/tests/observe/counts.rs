@@ -43,7 +43,9 @@ impl Counts {
             false => request.method().as_str(),
         };
         let mut counts = self.0.lock().unwrap();
-        *counts.entry(format!("{name} {verb} {resource}")).or_default() += 1;
+        *counts
+            .entry(format!("{name} {verb} {resource}"))
+            .or_default() += 1;
     }
 
     fn take(&self) -> String {

@@ -92,14 +92,19 @@ impl GiteaWorld {
         let mut waiting = None;
         let is_waiting = async || {
             let promotions = self.world.all_promotions().await;
-            let ours = promotions.into_iter().find(|it| it.spec.revision == version);
+            let ours = promotions
+                .into_iter()
+                .find(|it| it.spec.revision == version);
             waiting = ours.filter(|it| {
                 let status = it.status.clone().unwrap_or_default();
                 status.change.is_some()
             });
             waiting.is_some()
         };
-        assert!(wait_for(is_waiting).await, "{version} waits for no approval");
+        assert!(
+            wait_for(is_waiting).await,
+            "{version} waits for no approval"
+        );
         self.world.approve(&waiting.unwrap()).await;
     }
 
@@ -123,7 +128,10 @@ async fn a_release_is_approved_merged_by_a_person_and_deployed() {
     let promotions = world.world.expect("prod 1.1.0 WaitingForMerge").await;
     let pull = world.pull_request(1).await;
     assert_eq!(pull["title"], "Promote default/app in prod to 1.1.0");
-    assert_eq!((&pull["head"]["ref"], &pull["state"]), (&json!(BRANCH), &json!("open")));
+    assert_eq!(
+        (&pull["head"]["ref"], &pull["state"]),
+        (&json!(BRANCH), &json!("open"))
+    );
     assert_eq!(pull["labels"][0]["name"], "promotion");
     let status = promotions[0].status.clone().unwrap();
     assert_eq!(status.url.as_deref(), pull["html_url"].as_str());
@@ -143,7 +151,9 @@ async fn a_release_is_approved_merged_by_a_person_and_deployed() {
     let waits = "prod 1.1.0 Succeeded, prod 1.2.0 WaitingForMerge";
     world.world.expect(waits).await;
     let path = format!("{REPOSITORY}/pulls/2");
-    world.administer("PATCH", &path, json!({"state": "closed"})).await;
+    world
+        .administer("PATCH", &path, json!({"state": "closed"}))
+        .await;
     let ended = "prod 1.1.0 Succeeded, prod 1.2.0 Abandoned";
     world.world.expect(ended).await;
     let path = format!("{REPOSITORY}/pulls?state=all");

@@ -24,7 +24,6 @@ async fn merge_options(double: &ForgeDouble) -> MergeOptions {
 /// Merges a pull request that nothing keeps from being merged. A forge that does not say whether checks
 /// will come is asked twice.
 async fn merge(double: &ForgeDouble, forge: &dyn Forge, number: u64) -> MergeResult {
-    double.until_mergeable(number).await;
     if double.features().is_looked_at_twice {
         double.remark("looked at twice");
         let error = forge.merge(number, &merge_options(double).await).await;
@@ -32,7 +31,8 @@ async fn merge(double: &ForgeDouble, forge: &dyn Forge, number: u64) -> MergeRes
         let reason = (error.reason(), error.remedy());
         assert_eq!(reason, ("NotMergeable", Remedy::RETRY));
     }
-    let merged = forge.merge(number, &merge_options(double).await).await;
+    let options = merge_options(double).await;
+    let merged = double.merge(forge, number, &options).await;
     merged.expect("nothing is in the way")
 }
 
@@ -225,7 +225,6 @@ pub(crate) async fn what_is_not_there_is_not_found(double: ForgeDouble) {
         here.update(77, &changes)
             .await
             .expect_err("no pull request"),
-        here.comment(77, "x").await.expect_err("no pull request"),
         here.merge(77, &merge_options(&double).await)
             .await
             .expect_err("no pull request"),
@@ -236,6 +235,13 @@ pub(crate) async fn what_is_not_there_is_not_found(double: ForgeDouble) {
             ("NotFound", Remedy::Edit),
             "{error}"
         );
+    }
+    let error = here.comment(77, "x").await.expect_err("no pull request");
+    if double.features().misses_comments {
+        assert_eq!(error.reason(), "NotFound");
+    } else {
+        double.remark("500 for a comment");
+        assert_eq!(error.reason(), "ForgeUnavailable");
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use axum::Router;
 use git::credentials::Credentials;
-use git::forge::{self, Forge, ForgeProduct, NewPullRequest};
+use git::forge::{self, Error, Forge, ForgeProduct, MergeOptions, MergeResult, NewPullRequest};
 use git::names::{BranchName, ObjectId};
 use git::repository_url::RepositoryUrl;
 use net::{AddressPolicy, OutboundHttp};
@@ -20,6 +20,9 @@ use testbed::forge_doubles::{
 use crate::real::{RealRepository, commit};
 
 pub(crate) const BRANCH: &str = "promotion-team-app-prod";
+
+/// What Gitea says while it looks for conflicts, and where it found some.
+pub(crate) const LATER: &str = "try again later";
 
 const ANY_ADDRESS: AddressPolicy = AddressPolicy::UNRESTRICTED;
 
@@ -35,6 +38,8 @@ pub(crate) struct ForgeFeatures {
     pub(crate) is_looked_at_twice: bool,
     /// It opens no pull request whose branches are the same commit.
     pub(crate) refuses_equal_branches: bool,
+    /// It says that a pull request to comment on is not there.
+    pub(crate) misses_comments: bool,
     /// Its lists name whole commits.
     pub(crate) lists_commits: bool,
     pub(crate) has_validators: bool,
@@ -51,6 +56,7 @@ pub(crate) fn features(kind: ForgeProduct) -> ForgeFeatures {
         reopens: kind != ForgeProduct::BitbucketCloud,
         merges_later: !is_bitbucket && kind != ForgeProduct::Gitea,
         is_looked_at_twice: kind == ForgeProduct::GitLab,
+        misses_comments: kind != ForgeProduct::Gitea,
         refuses_equal_branches: kind != ForgeProduct::Gitea,
         lists_commits: kind != ForgeProduct::BitbucketCloud,
         has_validators: matches!(kind, ForgeProduct::GitHub | ForgeProduct::GitLab),
@@ -191,10 +197,7 @@ impl ForgeDouble {
     /// Replaces the commit of the branch.
     pub(crate) async fn force_push(&self) {
         match &self.real {
-            Some(real) => {
-                real.import(&commit(BRANCH, "main", "Again", "2.1.0\n"))
-                    .await
-            }
+            Some(real) => real.force_push().await,
             None => self.set_branch(BRANCH, &"f".repeat(40)),
         }
     }
@@ -202,11 +205,7 @@ impl ForgeDouble {
     /// Deletes the branch, which closes its open pull request.
     pub(crate) async fn delete_branch(&self) {
         match &self.real {
-            Some(real) => {
-                let path = format!("/branches/{BRANCH}");
-                real.administer("DELETE", &path, serde_json::Value::Null)
-                    .await;
-            }
+            Some(real) => real.delete_branch().await,
             None => self.state.lock().delete_branch(BRANCH),
         }
     }
@@ -234,7 +233,7 @@ impl ForgeDouble {
         state.branches.insert(name.to_owned(), commit.to_owned());
     }
 
-    /// Opens many other pull requests and ends every second one of them; how many stay open.
+    /// Opens many other pull requests and ends some of them; how many stay open.
     pub(crate) async fn open_hundreds(&self) -> usize {
         let Some(real) = &self.real else {
             for number in 0..260 {
@@ -247,18 +246,19 @@ impl ForgeDouble {
             }
             return 130;
         };
-        // More than one page of each.
-        for number in real.open_others(110).await.into_iter().step_by(2) {
-            real.close(number).await;
+        // More than one page of open ones.
+        let others = real.open_others(58).await;
+        for number in others.iter().take(6) {
+            real.close(*number).await;
         }
-        55
+        52
     }
 
     /// Opens more pull requests than fit on a page.
     pub(crate) async fn open_another_page(&self) {
         match &self.real {
             Some(real) => {
-                real.open_others(55).await;
+                real.open_others(51).await;
             }
             None => {
                 for number in 0..120 {
@@ -285,6 +285,26 @@ impl ForgeDouble {
         match &self.real {
             Some(real) => real.merge(number).await,
             None => self.state.lock().merge(number),
+        }
+    }
+
+    /// Merges it as soon as the forge knows whether it can be merged. A real Gitea looks again in the
+    /// background after each change of branches and rules.
+    pub(crate) async fn merge(
+        &self,
+        forge: &dyn Forge,
+        number: u64,
+        options: &MergeOptions,
+    ) -> Result<MergeResult, Error> {
+        let began = std::time::Instant::now();
+        loop {
+            let merged = forge.merge(number, options).await;
+            let is_looking = |error: &Error| error.to_string().contains(LATER);
+            let is_early = self.real.is_some() && merged.as_ref().is_err_and(is_looking);
+            if !is_early || began.elapsed() > Duration::from_secs(60) {
+                return merged;
+            }
+            tokio::time::sleep(Duration::from_millis(50)).await;
         }
     }
 

@@ -70,7 +70,10 @@ async fn who_may_not_merge_is_told_so(double: ForgeDouble) {
     let merge = merge_by(&double, MergeMethod::Merge).await;
     double.set_protected(true).await;
     for _ in 0..2 {
-        let error = forge.merge(number, &merge).await.expect_err("not by us");
+        let error = double
+            .merge(&*forge, number, &merge)
+            .await
+            .expect_err("not by us");
         assert_eq!(error.reason(), "Forbidden", "{error}");
         assert!(
             error.to_string().contains("not allowed to merge"),
@@ -78,7 +81,7 @@ async fn who_may_not_merge_is_told_so(double: ForgeDouble) {
         );
     }
     double.set_protected(false).await;
-    let merged = forge.merge(number, &merge).await;
+    let merged = double.merge(&*forge, number, &merge).await;
     assert_eq!(merged.expect("merged"), MergeResult::Merged);
 }
 
@@ -87,13 +90,16 @@ async fn a_closed_pull_request_is_not_merged_until_it_is_reopened(double: ForgeD
     let merge = merge_by(&double, MergeMethod::Merge).await;
     let closed = forge.update(number, &set_open(false)).await;
     assert_eq!(closed.expect("closed").state, PullRequestState::Closed);
-    let error = forge.merge(number, &merge).await.expect_err("it is closed");
+    let error = double
+        .merge(&*forge, number, &merge)
+        .await
+        .expect_err("it is closed");
     assert_eq!(described(&error), ("NotMergeable", Remedy::RETRY));
     assert!(error.to_string().contains("closed"), "{error}");
     let reopened = forge.update(number, &set_open(true)).await;
     assert_eq!(reopened.expect("reopened").state, PullRequestState::Open);
     double.until_mergeable(number).await;
-    let merged = forge.merge(number, &merge).await;
+    let merged = double.merge(&*forge, number, &merge).await;
     assert_eq!(merged.expect("merged"), MergeResult::Merged);
     let error = forge.update(number, &set_open(true)).await;
     assert_eq!(error.expect_err("it is merged").reason(), "Refused");
@@ -106,14 +112,17 @@ async fn a_replaced_commit_is_the_new_head(double: ForgeDouble) {
     let merge = merge_by(&double, MergeMethod::Merge).await;
     assert_ne!(merge.head, stale.head);
     double.until_mergeable(number).await;
-    let error = forge.merge(number, &stale).await.expect_err("another head");
+    let error = double
+        .merge(&*forge, number, &stale)
+        .await
+        .expect_err("another head");
     assert_eq!(error.reason(), "HeadMoved");
     let read = forge.get(number).await.expect("read");
     assert_eq!(
         (read.state, read.head_commit),
         (PullRequestState::Open, Some(merge.head.clone()))
     );
-    let merged = forge.merge(number, &merge).await;
+    let merged = double.merge(&*forge, number, &merge).await;
     assert_eq!(merged.expect("merged"), MergeResult::Merged);
 }
 
@@ -141,7 +150,10 @@ async fn deleting_the_branch_closes_the_pull_request(double: ForgeDouble) {
     let found = forge.find(&branch(BRANCH)).await.expect("found");
     let found: Vec<_> = found.iter().map(|it| (it.number, it.state)).collect();
     assert_eq!(found, [(number, PullRequestState::Closed)]);
-    let error = forge.merge(number, &merge).await.expect_err("it is closed");
+    let error = double
+        .merge(&*forge, number, &merge)
+        .await
+        .expect_err("it is closed");
     assert_eq!(error.reason(), "NotMergeable");
     let error = forge.create(&new_pull()).await.expect_err("no branch");
     assert_eq!(described(&error), ("NotFound", Remedy::Edit));
@@ -152,7 +164,7 @@ async fn squashing_and_rebasing_merge(double: ForgeDouble) {
         double.force_push().await;
         let (forge, number) = opened(&double).await;
         let merge = merge_by(&double, method).await;
-        let merged = forge.merge(number, &merge).await;
+        let merged = double.merge(&*forge, number, &merge).await;
         assert_eq!(merged.expect("merged"), MergeResult::Merged);
         let read = forge.get(number).await.expect("read");
         assert_eq!(read.state, PullRequestState::Merged);
@@ -164,11 +176,14 @@ async fn a_method_that_the_repository_forbids_waits_for_an_edit(double: ForgeDou
     let (forge, number) = opened(&double).await;
     double.forbid_squash().await;
     let merge = merge_by(&double, MergeMethod::Squash).await;
-    let error = forge.merge(number, &merge).await.expect_err("no squashing");
+    let error = double
+        .merge(&*forge, number, &merge)
+        .await
+        .expect_err("no squashing");
     assert_eq!(described(&error), ("Refused", Remedy::Edit), "{error}");
     assert!(error.to_string().contains("squash"), "{error}");
     let merge = merge_by(&double, MergeMethod::Merge).await;
-    let merged = forge.merge(number, &merge).await;
+    let merged = double.merge(&*forge, number, &merge).await;
     assert_eq!(merged.expect("merged"), MergeResult::Merged);
 }
 

@@ -30,7 +30,7 @@ pub(crate) const SCOPES: [&str; 2] = ["write:repository", "write:issue"];
 /// The required check.
 const CHECK: &str = "ci";
 /// How long the server may take to notice a change.
-const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// The server and the token of [`ROBOT`].
 struct Shared {
@@ -39,6 +39,8 @@ struct Shared {
 }
 
 static SHARED: OnceCell<Shared> = OnceCell::const_new();
+/// How often a branch was replaced, so that each time it gets another content.
+static PUSHES: AtomicUsize = AtomicUsize::new(0);
 static REPOSITORIES: AtomicUsize = AtomicUsize::new(0);
 
 /// A repository with the branches `main` and [`BRANCH`].
@@ -90,7 +92,17 @@ impl RealRepository {
         let first = commit("main", "", "First", "1.0.0\n");
         this.import(&(first + &commit(BRANCH, "main", "Promote", "2.0.0\n")))
             .await;
+        this.until_filled().await;
         this
+    }
+
+    /// Gitea notices in the background that a repository is not empty any more.
+    async fn until_filled(&self) {
+        let began = Instant::now();
+        while self.administer("GET", "", Value::Null).await["empty"] == true {
+            assert!(began.elapsed() < PATIENCE, "{} stays empty", self.project);
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     pub(crate) fn token(&self) -> &str {
@@ -107,6 +119,29 @@ impl RealRepository {
     pub(crate) async fn import(&self, stream: &str) {
         let pushed = self.shared.gitea.import(&self.project, stream).await;
         pushed.expect("pushed");
+    }
+
+    /// Replaces the commit of [`BRANCH`] by another one on `main`.
+    pub(crate) async fn force_push(&self) {
+        let content = format!("2.{}.0\n", PUSHES.fetch_add(1, Ordering::Relaxed) + 1);
+        self.import(&commit(BRANCH, "main", "Again", &content))
+            .await;
+    }
+
+    /// Deletes [`BRANCH`]. Gitea closes its pull requests in the background.
+    pub(crate) async fn delete_branch(&self) {
+        let path = format!("/branches/{BRANCH}");
+        self.administer("DELETE", &path, Value::Null).await;
+        let began = Instant::now();
+        let is_of_branch = |pull: &Value| pull["head"]["label"] == BRANCH;
+        loop {
+            let open = self.administer("GET", "/pulls?state=open", Value::Null);
+            if !open.await.as_array().into_iter().flatten().any(is_of_branch) {
+                return;
+            }
+            assert!(began.elapsed() < PATIENCE, "the pull request stays open");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
     }
 
     /// Asks the API of the repository as the administrator.

@@ -83,9 +83,14 @@ async fn guard(request: Request, next: Next) -> Response {
 }
 
 fn not_found() -> Response {
+    answer(404, json!({"errors": null, "message": "not found"}))
+}
+
+/// The answer of routes that say what they looked for.
+fn no_pull_request() -> Response {
     answer(
         404,
-        json!({"message": "The target couldn't be found.", "errors": []}),
+        json!({"errors": [], "message": "GetPullRequestByIndex"}),
     )
 }
 
@@ -186,6 +191,9 @@ async fn edit(
     };
     pull.set_texts(&body["title"], &body["body"]);
     match body["state"].as_str() {
+        Some(state) if !["open", "closed"].contains(&state) => {
+            return answer(412, json!({"message": format!("unknown state: {state}")}));
+        }
         Some(_) if pull.is_merged => {
             return answer(
                 412,
@@ -206,11 +214,12 @@ async fn merge(
 ) -> Response {
     let mut forge_state = forge_state.lock();
     let Some(pull) = forge_state.find(number).cloned() else {
-        return not_found();
+        return no_pull_request();
     };
     let method = body["Do"].as_str().unwrap_or_default();
     if !["merge", "squash", "rebase"].contains(&method) {
-        return answer(422, json!({"message": "[Do]: Required"}));
+        let problem = if method.is_empty() { "Required" } else { "In" };
+        return answer(422, json!({"message": format!("[Do]: {problem}")}));
     }
     if !pull.is_open && !pull.is_merged {
         return not_found();
@@ -312,7 +321,7 @@ async fn review(
 ) -> Response {
     let mut forge_state = forge_state.lock();
     let Some(pull) = forge_state.find(number) else {
-        return not_found();
+        return no_pull_request();
     };
     let mut names = Vec::new();
     for (field, prefix) in [("reviewers", ""), ("team_reviewers", "team:")] {
@@ -323,11 +332,16 @@ async fn review(
             .filter_map(Value::as_str);
         names.extend(listed.map(|name| format!("{prefix}{name}")));
     }
-    if names.iter().any(|name| !is_known(name)) {
-        return answer(404, json!({"message": "user does not exist"}));
+    if let Some(unknown) = names.iter().find(|name| !is_known(name)) {
+        let message = match unknown.strip_prefix("team:") {
+            Some(team) => format!("Team '{team}' not exist"),
+            None => format!("User '{unknown}' not exist"),
+        };
+        return answer(404, json!({"errors": null, "message": message}));
     }
+    let reviews: Vec<Value> = names.iter().map(|_| json!({"body": ""})).collect();
     pull.reviewers.extend(names);
-    answer(201, json!([]))
+    answer(201, json!(reviews))
 }
 
 /// The newest first.

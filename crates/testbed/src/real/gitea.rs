@@ -6,6 +6,7 @@
 
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 
 use base64::Engine as _;
@@ -34,6 +35,8 @@ pub struct RealGitea {
     authority: String,
     curl: Curl,
     administrator_token: String,
+    /// How many tokens were created; each needs another name.
+    tokens: AtomicUsize,
     process: SupervisedProcess,
     folder: tempfile::TempDir,
 }
@@ -81,6 +84,7 @@ impl RealGitea {
             authority: certificate.authority_pem(),
             curl: Curl { authorities },
             administrator_token: String::new(),
+            tokens: AtomicUsize::new(0),
             process,
             folder,
         };
@@ -118,7 +122,8 @@ impl RealGitea {
     /// Creates a token of a user with these scopes, such as `write:repository`.
     pub async fn create_token(&self, user: &str, scopes: &[&str]) -> Result<String, Error> {
         let login = STANDARD.encode(format!("{user}:{PASSWORD}"));
-        let name = format!("{user} {}", scopes.join(" "));
+        let number = self.tokens.fetch_add(1, Ordering::Relaxed);
+        let name = format!("token {number}");
         let body = json!({"name": name, "scopes": scopes});
         let path = format!("/users/{user}/tokens");
         let response = self
@@ -317,8 +322,6 @@ SECRET_KEY = only-for-tests
 PASSWORD_COMPLEXITY = off
 [service]
 DISABLE_REGISTRATION = true
-[picture]
-DISABLE_GRAVATAR = true
 [indexer]
 ISSUE_INDEXER_TYPE = db
 [queue]

@@ -127,6 +127,24 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         "a_promotion_under_way_is_asked_again",
     ),
     planner(
+        ("gate verified", "a revision that did not pass its checks goes on"),
+        "crates/planner/src/gate/verified.rs",
+        (
+            ".filter(|_| !revisions.iter().any(has_passed))",
+            ".filter(|_| revisions.is_empty() && !revisions.iter().any(has_passed))",
+        ),
+        "nothing_goes_on_without_its_checks",
+    ),
+    planner(
+        ("gate checks", "a promotion does not wait for its checks"),
+        "crates/planner/src/gate/checks.rs",
+        (
+            "if !states.have_passed() && !is_proposed {",
+            "if states.have_passed() && !is_proposed {",
+        ),
+        "a_promotion_waits_for_the_checks_before_its_environment",
+    ),
+    planner(
         ("gate soak", "the gate passes while a revision soaks"),
         "crates/planner/src/gate/soak.rs",
         ("    hold.into()\n", "    hold.filter(|_| false).into()\n"),

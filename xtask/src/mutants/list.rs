@@ -127,7 +127,10 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         "a_promotion_under_way_is_asked_again",
     ),
     planner(
-        ("gate verified", "a revision that did not pass its checks goes on"),
+        (
+            "gate verified",
+            "a revision that did not pass its checks goes on",
+        ),
         "crates/planner/src/gate/verified.rs",
         (
             ".filter(|_| !revisions.iter().any(has_passed))",

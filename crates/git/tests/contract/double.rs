@@ -370,6 +370,39 @@ impl ForgeDouble {
         }
     }
 
+    /// The newest status of each context on the commit of the branch.
+    pub(crate) async fn statuses(&self) -> Vec<String> {
+        match &self.real {
+            Some(real) => real.statuses().await,
+            None => self.state.lock().statuses_of(tip().as_str()),
+        }
+    }
+
+    /// Somebody comments more often than fits on a page, where the forge has pages; how often.
+    pub(crate) async fn comment_often(&self, number: u64, text: &str) -> usize {
+        let Some(real) = &self.real else {
+            let mut state = self.state.lock();
+            let pull = state.find(number).expect("it is there");
+            pull.comments.extend(vec![text.to_owned(); 130]);
+            return 130;
+        };
+        for _ in 0..10 {
+            let path = format!("/issues/{number}/comments");
+            real.administer("POST", &path, json!({"body": text})).await;
+        }
+        10
+    }
+
+    pub(crate) async fn delete_comments(&self, number: u64) {
+        match &self.real {
+            Some(real) => real.delete_comments(number).await,
+            None => {
+                let mut state = self.state.lock();
+                state.find(number).expect("it is there").comments.clear();
+            }
+        }
+    }
+
     /// Commits 150 times; the ids, the oldest first.
     pub(crate) async fn commit_history(&self) -> Vec<ObjectId> {
         let message = |number| format!("Commit {number}\n\nwith a body\n");

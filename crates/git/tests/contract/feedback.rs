@@ -5,18 +5,18 @@ use net::Remedy;
 
 use testbed::forge_doubles::InjectedFault;
 
-use crate::double::{BRANCH, ForgeDouble, branch, new_pull, tip};
+use crate::double::{BRANCH, ForgeDouble, branch, new_pull};
 
 /// The line that the comment is found by.
 const LINE: &str = "Sluice-Comment: team/app/prod";
 
-async fn opened(forge: &dyn Forge) -> PullRequestHead {
+async fn opened(double: &ForgeDouble, forge: &dyn Forge) -> PullRequestHead {
     let pull = forge.create(&new_pull()).await.expect("a pull request");
     PullRequestHead {
         number: pull.number,
         url: pull.url,
         branch: branch(BRANCH),
-        commit: tip(),
+        commit: double.tip().await,
     }
 }
 
@@ -42,7 +42,7 @@ fn state_of(shown: &str) -> CommitState {
 
 pub(crate) async fn the_last_commit_status_of_a_context_counts(double: ForgeDouble) {
     let forge = double.forge();
-    let head = opened(&*forge).await;
+    let head = opened(&double, &*forge).await;
     // Twice in a row, too: with the same text after a crash, or with another one.
     let steps = [
         (CommitState::Pending, "frozen until Monday"),
@@ -58,7 +58,7 @@ pub(crate) async fn the_last_commit_status_of_a_context_counts(double: ForgeDoub
         let wanted = status(state, description);
         let set = forge.set_commit_status(&head, &wanted);
         set.await.expect("set");
-        let shown = double.state.lock().statuses_of(tip().as_str());
+        let shown = double.statuses().await;
         let [shown] = shown.as_slice() else {
             panic!("one status: {shown:?}");
         };
@@ -70,7 +70,7 @@ pub(crate) async fn the_last_commit_status_of_a_context_counts(double: ForgeDoub
 
 pub(crate) async fn long_texts_and_missing_links_are_made_to_fit(double: ForgeDouble) {
     let forge = double.forge();
-    let head = opened(&*forge).await;
+    let head = opened(&double, &*forge).await;
     let long = CommitStatus {
         context: format!("sluice/{}", "production-".repeat(8)),
         url: None,
@@ -78,13 +78,13 @@ pub(crate) async fn long_texts_and_missing_links_are_made_to_fit(double: ForgeDo
     };
     let set = forge.set_commit_status(&head, &long);
     set.await.expect("set");
-    let shown = double.state.lock().statuses_of(tip().as_str());
+    let shown = double.statuses().await;
     assert!(shown[0].ends_with('…'), "{shown:?}");
 }
 
 pub(crate) async fn a_status_on_an_unknown_commit_waits_for_an_edit(double: ForgeDouble) {
     let forge = double.forge();
-    let mut head = opened(&*forge).await;
+    let mut head = opened(&double, &*forge).await;
     head.number = 77;
     head.commit = git::names::ObjectId::new("d".repeat(40)).expect("an id");
     let wanted = status(CommitState::Success, "x");
@@ -95,7 +95,7 @@ pub(crate) async fn a_status_on_an_unknown_commit_waits_for_an_edit(double: Forg
 
 pub(crate) async fn a_missing_right_to_report_waits_for_an_edit(double: ForgeDouble) {
     let forge = double.forge();
-    let head = opened(&*forge).await;
+    let head = opened(&double, &*forge).await;
     let forbidden = || InjectedFault::Answer(403, Vec::new(), r#"{"message": "no such scope"}"#);
     double.fail_next(forbidden());
     let wanted = status(CommitState::Success, "x");
@@ -116,19 +116,11 @@ pub(crate) async fn a_missing_right_to_report_waits_for_an_edit(double: ForgeDou
 
 pub(crate) async fn a_comment_is_found_again_and_edited_in_place(double: ForgeDouble) {
     let forge = double.forge();
-    let number = opened(&*forge).await.number;
+    let number = opened(&double, &*forge).await.number;
     let found = || forge.find_comment(number, LINE);
     assert_eq!(found().await.expect("nothing yet"), None);
-    for chatter in 0..130 {
-        let text = format!("I quote:\n> {LINE}\n{LINE} {chatter}");
-        double
-            .state
-            .lock()
-            .find(number)
-            .expect("it is there")
-            .comments
-            .push(text);
-    }
+    let quoted = format!("I quote:\n> {LINE}\n{LINE} again");
+    let others = double.comment_often(number, &quoted).await;
     assert_eq!(found().await.expect("not ours"), None);
     let text = format!("waits\n\n{LINE}\n");
     let ours = forge.comment(number, &text).await.expect("said");
@@ -141,22 +133,15 @@ pub(crate) async fn a_comment_is_found_again_and_edited_in_place(double: ForgeDo
         edit.await.expect("edited");
     }
     assert_eq!(found().await.expect("found"), Some(ours));
-    let mut state = double.state.lock();
-    let pull = state.find(number).expect("it is there");
-    assert_eq!((pull.comments.len(), &pull.comments[130]), (132, &edited));
+    let comments = double.stored(number).await.comments;
+    assert_eq!((comments.len(), &comments[others]), (others + 2, &edited));
 }
 
 pub(crate) async fn a_deleted_comment_is_not_found(double: ForgeDouble) {
     let forge = double.forge();
-    let number = opened(&*forge).await.number;
+    let number = opened(&double, &*forge).await.number;
     let ours = forge.comment(number, "x").await.expect("said");
-    double
-        .state
-        .lock()
-        .find(number)
-        .expect("it is there")
-        .comments
-        .clear();
+    double.delete_comments(number).await;
     for id in [ours, CommentId::new("4711")] {
         let error = forge.edit_comment(number, &id, "y").await;
         let error = error.expect_err("it is gone");
@@ -166,7 +151,7 @@ pub(crate) async fn a_deleted_comment_is_not_found(double: ForgeDouble) {
 
 pub(crate) async fn a_promotion_is_shown_with_three_writes(double: ForgeDouble) {
     let forge = double.forge();
-    let head = opened(&*forge).await;
+    let head = opened(&double, &*forge).await;
     let before = double.state.lock().log.len();
     let wanted = status(CommitState::Success, "ready to be merged");
     let set = forge.set_commit_status(&head, &wanted);

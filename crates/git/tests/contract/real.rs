@@ -136,7 +136,13 @@ impl RealRepository {
         let is_of_branch = |pull: &Value| pull["head"]["label"] == BRANCH;
         loop {
             let open = self.administer("GET", "/pulls?state=open", Value::Null);
-            if !open.await.as_array().into_iter().flatten().any(is_of_branch) {
+            if !open
+                .await
+                .as_array()
+                .into_iter()
+                .flatten()
+                .any(is_of_branch)
+            {
                 return;
             }
             assert!(began.elapsed() < PATIENCE, "the pull request stays open");
@@ -278,6 +284,28 @@ impl RealRepository {
             reviewers,
             comments: texts(&comments, "body"),
             ..StoredPullRequest::default()
+        }
+    }
+
+    /// The newest status of each context on the commit of [`BRANCH`]: `context state: description`.
+    pub(crate) async fn statuses(&self) -> Vec<String> {
+        let path = format!("/commits/{}/status", self.tip(BRANCH).await);
+        let combined = self.administer("GET", &path, Value::Null).await;
+        let statuses = combined["statuses"].as_array().into_iter().flatten();
+        let text = |value: &Value| value.as_str().unwrap_or_default().to_owned();
+        let shown = statuses.map(|it| {
+            let [context, state] = ["context", "status"].map(|name| text(&it[name]));
+            format!("{context} {state}: {}", text(&it["description"]))
+        });
+        shown.collect()
+    }
+
+    pub(crate) async fn delete_comments(&self, number: u64) {
+        let path = format!("/issues/{number}/comments");
+        let comments = self.administer("GET", &path, Value::Null).await;
+        for comment in comments.as_array().into_iter().flatten() {
+            let path = format!("/issues/comments/{}", comment["id"]);
+            self.administer("DELETE", &path, Value::Null).await;
         }
     }
 

@@ -112,17 +112,8 @@ impl World {
 
     /// The same hub and leaves with a fresh loop, as after a restart.
     pub(crate) async fn restart(&mut self, settings: Settings) {
-        self.start_again(self.hub.client(), settings);
-    }
-
-    /// The same with a loop that reaches the hub through another client.
-    pub(crate) async fn restart_through(&mut self, hub: Client) {
-        self.start_again(hub, Settings::default());
-    }
-
-    fn start_again(&mut self, hub: Client, settings: Settings) {
         self.task.abort();
-        self.shared = PipelineReconciler::new(hub, connector(&self.hosts), settings);
+        self.shared = PipelineReconciler::new(self.hub.client(), connector(&self.hosts), settings);
         self.task = tokio::spawn(controller::pipeline::run(self.shared.clone())).abort_handle();
     }
 

@@ -43,8 +43,9 @@ impl GiteaWorld {
         let path = format!("/admin/users/{USER}/repos");
         this.administer("POST", &path, repository).await;
         let file = manifest("1.0.0", "default:app:prod");
-        let pushed = this.gitea.import("sluice/config", &first_commit(&file));
-        pushed.await.unwrap();
+        let commit = first_commit(&file);
+        let pushed = this.gitea.import("sluice/config", &commit).await;
+        pushed.unwrap();
         this.secret().await;
         for cluster in ["dev", "prod"] {
             this.world.leaf(cluster, cluster, "1.0.0").await;

@@ -118,8 +118,9 @@ async fn deploy(client: &Client, namespace: &str, version: &str) {
         "history": [{"chartVersion": version, "status": "deployed"}],
     }});
     let patch = Patch::Merge(&status);
-    let patched = api.patch_status("shop", &PatchParams::default(), &patch);
-    patched.await.unwrap();
+    let parameters = PatchParams::default();
+    let patched = api.patch_status("shop", &parameters, &patch).await;
+    patched.unwrap();
 }
 
 #[tokio::test]

@@ -241,7 +241,7 @@ pub fn published_input(
 }
 
 /// What the targets of an environment are answered, for people.
-pub(crate) fn published_revisions(status: &EnvironmentStatus) -> Vec<String> {
+pub fn published_revisions(status: &EnvironmentStatus) -> Vec<String> {
     let of_environment = status.desired.as_ref();
     let targets = status.targets.iter();
     let answers = targets.filter_map(|it| later(it.desired.as_ref(), of_environment));

@@ -93,7 +93,8 @@ pub use gate::{
 };
 pub use hold::{Hold, HoldReason};
 pub use inputs::{
-    InputQuestion, InputsRefusal, PublishedInput, inputs_secret, published_input, with_desired,
+    InputQuestion, InputsRefusal, PublishedInput, inputs_secret, published_input,
+    published_revisions, with_desired,
 };
 pub use lint::{LintFinding, lint, secrets_of, strategies_in_use};
 pub use measurement::{Measurement, MeasurementProgress, judge, measure_at, timeout_of};

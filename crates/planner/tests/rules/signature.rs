@@ -1,14 +1,17 @@
 //! `requireVerifiedSource`: what counts as verified, and what the gate makes of it.
 
+use std::collections::BTreeSet;
+
 use api::{
     Revision,
     app::AppReading,
-    pipeline::{PipelineStatus, RanRevision},
+    pipeline::{PipelineStatus, RanRevision, Request},
 };
 use planner::{
     AttemptInput, ExternalAction, ObservedApp, ObservedEnvironment, ObservedPipeline,
-    ObservedPullRequest, ObservedTarget, TargetState, attempt, fold, lint,
+    ObservedPullRequest, ObservedTarget, Step, TargetState, Timestamp, attempt, fold, lint,
 };
+use proptest::prelude::*;
 
 use crate::{
     drawing::{World, draw, now},
@@ -194,4 +197,75 @@ fn another_artifact_of_the_same_version_is_not_verified() {
         &[("1.0.0", other, Some(true))],
     ];
     assert_eq!(signed(&looks), [true, false, true]);
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    /// Whatever dev runs and its source says, and whatever people request.
+    #[test]
+    fn nothing_starts_that_was_never_verified(
+        looks in prop::collection::vec((1..5_u8, any::<Option<bool>>(), any::<bool>()), 1..30),
+    ) {
+        let mut world = world("");
+        let mut verified = BTreeSet::new();
+        for (number, (revision, said, is_requested)) in looks.into_iter().enumerate() {
+            let revision = format!("{}.0.0", revision + 1);
+            match said {
+                Some(true) => drop(verified.insert(revision.clone())),
+                Some(false) => drop(verified.remove(&revision)),
+                None => {}
+            }
+            look(&mut world, &revision, said, minute(number as i64));
+            let status = world.pipeline.status.as_mut().unwrap();
+            if is_requested {
+                let request = Request {
+                    id: number.to_string(),
+                    revision: revision.clone(),
+                    by: Some("ada".to_owned()),
+                    ..Request::default()
+                };
+                status.requests.insert("prod".to_owned(), request);
+            }
+            for step in world.plan().steps {
+                if let Step::StartPromotion(promotion) = step {
+                    let starts = &promotion.spec.revision;
+                    prop_assert!(verified.contains(starts), "{starts} starts");
+                }
+            }
+        }
+    }
+}
+
+/// Dev is seen to run a revision, of which its source says this; prod stays at 1.0.0.
+fn look(world: &mut World, revision: &str, signed: Option<bool>, at: Timestamp) {
+    let target = |namespace: &str, revision: &str, signed| {
+        let app = ObservedApp {
+            reading: AppReading {
+                revision: Revision::new(revision),
+                ready: true,
+                ..AppReading::default()
+            },
+            signed,
+            ..ObservedApp::default()
+        };
+        ObservedTarget {
+            cluster: None,
+            namespace: namespace.to_owned(),
+            relies_on_reports: false,
+            state: TargetState::Observed(vec![app]),
+        }
+    };
+    let environment = |name: &str, target| ObservedEnvironment {
+        name: name.to_owned(),
+        targets: vec![target],
+    };
+    let seen = ObservedPipeline {
+        environments: vec![
+            environment("dev", target("dev", revision, signed)),
+            environment("prod", target("prod", "1.0.0", None)),
+        ],
+        ..ObservedPipeline::default()
+    };
+    world.pipeline.status = Some(fold(&world.pipeline, &seen, at));
 }

@@ -273,3 +273,22 @@ async fn polls_are_limited() {
     }
     assert_eq!(codes, [200, 200, 200, 200, 200, 200, 429, 429]);
 }
+
+#[tokio::test(start_paused = true)]
+async fn people_see_on_the_dashboard_what_clusters_are_answered() {
+    let world = world(unlimited()).await;
+    let cookie = crate::session::signed_in(&world).await;
+    let page = async || {
+        let page = crate::session::look(&world, "/pipelines/default/app", &cookie).await;
+        assert_eq!(page.code, 200);
+        page.body
+    };
+    assert!(!page().await.contains("Clusters that ask get"));
+    let target = json!({"namespace": "app-prod", "ready": true, "revision": "5.0.0"});
+    let status = json!({"environments": {"prod": {"targets": [target]}}});
+    world.edit_status(status).await;
+    publish(&world, "6.0.0").await;
+    let shown = page().await;
+    let (_, shown) = shown.split_once("Clusters that ask get").unwrap();
+    assert!(shown[..200].contains("6.0.0"), "{shown}");
+}

@@ -76,7 +76,12 @@ impl PipelineView<'_> {
                 .text("Reported for one target: ")
                 .child(chip(&reported.revision))
         });
-        let block = block.child(reported);
+        let published = planner::published_revisions(status);
+        let published = (!published.is_empty()).then(|| {
+            let text = tag("p").text("Clusters that ask get ");
+            text.children(published.iter().map(|revision| chip(revision)))
+        });
+        let block = block.child(reported).child(published);
         let objects = |target: &TargetStatus| objects_address(self.key, environment, target);
         let card = |target| card(target, &objects(target));
         if all.len() <= MAX_CARDS {

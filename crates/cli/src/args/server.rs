@@ -12,7 +12,8 @@ const SERVER: &str = "Webhooks and REST API, served by every replica";
 
 #[derive(Debug, Args)]
 pub(crate) struct ServerFlags {
-    /// Listen address for the webhooks `/promotion`, `/approval` and `/release`; `0` disables them
+    /// Listen address for the webhooks `/promotion`, `/approval`, `/release` and `/check`, and for `/inputs`; `0`
+    /// disables them
     #[arg(long, env = "SLUICE_PROMOTION_HOOK_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8082", help_heading = SERVER)]
     pub(crate) promotion_hook_bind_address: BindAddress,
 

@@ -108,3 +108,28 @@ async fn a_pipeline_that_publishes_nothing_is_an_error() {
         output.err
     );
 }
+
+/// The strategy of prod in a pipeline that is created with these flags.
+async fn created_strategy(app: &str, flags: &[&str]) -> Value {
+    let typed = ["create", "pipeline", "shop", "--export", "--app", app];
+    let environments = ["-e", "dev=shop-dev", "-e", "prod=shop@eu"];
+    let output = offline(&[&typed[..], &environments, flags].concat()).await;
+    assert_eq!(output.code, 0, "{}", output.err);
+    let (code, findings) = crate::offline::lint(&output.out, &[]).await;
+    assert_eq!((code, findings.as_str()), (0, ""), "{}", output.out);
+    let manifest: Value = serde_saphyr::from_str(&output.out).unwrap();
+    manifest["spec"]["promotion"]["strategy"].clone()
+}
+
+#[tokio::test]
+async fn pipelines_without_git_are_created_from_flags() {
+    let url = "oci://registry.example.com/shop";
+    let flags = ["--url", url, "--secret", "registry"];
+    let strategy = created_strategy("Kustomization/shop", &flags).await;
+    let oci = json!({"url": url, "tag": "${environment}", "secretRef": {"name": "registry"}});
+    assert_eq!(strategy, json!({"oci": oci}));
+    let flags = ["--inputs", "--secret", "inputs"];
+    let strategy = created_strategy("ResourceSet/shop", &flags).await;
+    let inputs = json!({"secretRef": {"name": "inputs"}});
+    assert_eq!(strategy, json!({"resourceSetInputs": inputs}));
+}

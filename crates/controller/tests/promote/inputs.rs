@@ -3,7 +3,7 @@
 use api::pipeline::DesiredRevision;
 use serde_json::{Value, json};
 
-use crate::world::{World, apply, release, spec, wait_for};
+use crate::world::{World, apply, release, settings, spec, wait_for};
 
 fn promotion() -> Value {
     json!({"strategy": {"resourceSetInputs": {"secretRef": {"name": "inputs"}}}})
@@ -136,4 +136,18 @@ async fn a_freeze_keeps_it_from_being_published() {
     world.deploy("dev", "dev", "1.1.0").await;
     world.expect("prod 1.1.0 Running/Frozen").await;
     assert_eq!(desired(&world).await, None);
+}
+
+/// As after a crash between the promotion's status and the pipeline's.
+#[tokio::test]
+async fn a_landed_promotion_is_published_after_a_restart() {
+    let mut world = world(|_| {}).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    expect_desired(&world, "1.1.0").await;
+    world.stop();
+    let nothing = json!({"environments": {"prod": {"desired": null}}});
+    world.patch_status("app", nothing).await;
+    assert_eq!(desired(&world).await, None);
+    world.restart(settings());
+    expect_desired(&world, "1.1.0").await;
 }

@@ -43,6 +43,7 @@ impl Stage {
     }
 
     pub(crate) async fn on(hub: Client) -> Self {
+        testbed::tls::install_provider();
         define_ours(&hub).await;
         let pipeline = json!({
             "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",

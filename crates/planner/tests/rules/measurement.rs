@@ -66,7 +66,7 @@ fn drawn(check: Value, first_seen: i64, words: &str) -> String {
         };
         let due = due.max(at(first_seen));
         let status = judge(&run, &mut progress, measurement(word), due);
-        if Some(&status) == run.status.as_ref() {
+        if status == run.status.clone().unwrap_or_default() {
             continue;
         }
         writes += 1;
@@ -251,12 +251,7 @@ fn a_job_runs_until_it_ends_or_its_time_is_up() {
     check(
         job,
         "pending pending pending pending",
-        &[
-            "+0s Running ",
-            "+30s Failed CheckTimedOut",
-            "never measured again",
-            "2 writes",
-        ],
+        &["+0s Running ", "+30s Failed CheckTimedOut", "2 writes"],
     );
 }
 

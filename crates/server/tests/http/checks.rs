@@ -182,7 +182,8 @@ async fn a_forged_check_result_is_refused() {
     assert_eq!(results(&world).await, [false; 0]);
 }
 
-#[tokio::test(start_paused = true)]
+/// By the wall clock, which signatures and objects then share.
+#[tokio::test]
 async fn a_replayed_check_result_is_refused_by_the_next_attempt() {
     let world = checked().await;
     let first = signed(TICKET_KEY, PATH, PASSED, 0);

@@ -10,7 +10,7 @@ mod report;
 
 use std::{collections::HashMap, ops::Deref, sync::Arc, time::Duration};
 
-use api::CheckRun;
+use api::{CheckRun, Pipeline, check_run::CheckVerdict};
 use kube::{Client, ResourceExt};
 use parking_lot::Mutex;
 use planner::{Measurement, MeasurementProgress};
@@ -158,15 +158,16 @@ impl CheckReconciler {
         self.workers.forget(key);
     }
 
-    /// A check run that a pipeline of this process created; others are nobody's.
-    fn own(&self, key: &ObjectKey) -> Option<Arc<CheckRun>> {
+    /// A check run that a pipeline of this process created, and that pipeline; others are nobody's.
+    fn own(&self, key: &ObjectKey) -> Option<(Arc<CheckRun>, Arc<Pipeline>)> {
         let run = self.caches.check_runs.get(key)?;
         let pipeline = ObjectKey::new(&key.namespace, &run.spec.pipeline);
         let pipeline = self.pipelines.get(&pipeline)?;
         let is_owner = |uid: &str| pipeline.metadata.uid.as_deref() == Some(uid);
         let is_owned = run.owner_references().iter().any(|it| is_owner(&it.uid));
         let is_named = key.name == api::names::check_run_name(&run.spec);
-        (is_owned && is_named && run.metadata.deletion_timestamp.is_none()).then_some(run)
+        let is_own = is_owned && is_named && run.metadata.deletion_timestamp.is_none();
+        is_own.then_some((run, pipeline))
     }
 
     fn progress_of(&self, run: &CheckRun) -> MeasurementProgress {
@@ -180,14 +181,19 @@ impl CheckReconciler {
 }
 
 async fn reconcile_key(reconciler: &CheckReconciler, key: &ObjectKey) -> RequeueAction {
-    let Some(run) = reconciler.own(key) else {
+    let Some((run, pipeline)) = reconciler.own(key) else {
         return RequeueAction::AwaitChange;
     };
+    // The pipeline's next change can let a check that has passed be measured again.
+    let now = reconciler.clock.now();
+    if has_passed(&run) && !planner::measures_on(&pipeline, &run, now) {
+        return RequeueAction::AwaitChange;
+    }
     let mut progress = reconciler.progress_of(&run);
     let Some(due) = planner::measure_at(&run, &progress, seed(&run.metadata)) else {
         return RequeueAction::AwaitChange;
     };
-    if due > reconciler.clock.now() {
+    if due > now {
         return RequeueAction::After(reconciler.clock.until(due));
     }
     let Some((measurement, job)) = measure(reconciler, &run).await else {
@@ -255,6 +261,11 @@ fn unknown(reason: &str, message: impl Into<String>, needs_edit: bool) -> Measur
         message: message.into(),
         needs_edit,
     }
+}
+
+fn has_passed(run: &CheckRun) -> bool {
+    let status = run.status.as_ref();
+    status.is_some_and(|status| status.verdict == CheckVerdict::Passed)
 }
 
 fn uid(run: &CheckRun) -> &str {

@@ -16,6 +16,8 @@ pub use resource_set::{
 use kube::core::DynamicObject;
 use serde_json::Value;
 
+pub use kustomization::source_commit;
+
 use crate::{
     Revision, flux,
     third_party::{StatusCondition, read as read_fields},

@@ -53,7 +53,7 @@ pub use access::{MASTERS, User};
 pub use admission::{Admission, AdmissionRequest, Operation};
 pub use fault_injection::FaultRates;
 pub use reviews::Reviewer;
-pub use serve::{Limits, ServeError, ServeHandle, ServeOptions};
+pub use serve::{ADMINISTRATOR, Limits, ServeError, ServeHandle, ServeOptions};
 pub use store::OpenError;
 
 /// The default length of the history.

@@ -26,6 +26,9 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use self::{identity::Identity, request::RequestHandler};
 use crate::{MASTERS, Server, User};
 
+/// The user of the kubeconfig.
+pub const ADMINISTRATOR: &str = "admin";
+
 /// How the API is served.
 pub struct ServeOptions {
     /// Where to listen; port 0 takes a free one.
@@ -163,7 +166,7 @@ impl Server {
             .local_addr()
             .map_err(failed("asking for the address of the socket".to_owned()))?;
         let kubeconfig = identity.write_kubeconfig(&options.folder, address)?;
-        self.add_token(identity.token(), User::new("admin", &[MASTERS]));
+        self.add_token(identity.token(), User::new(ADMINISTRATOR, &[MASTERS]));
         let tls = Arc::new(identity.certificate()?);
         let stop = CancellationToken::new();
         let connections =

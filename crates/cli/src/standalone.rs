@@ -45,8 +45,8 @@ use crate::{
 const ROLES: &str = include_str!("../../../deploy/manifests/roles.yaml");
 /// The flag that sets each port.
 const FLAGS: listen_error::AddressFlags<'_> = &[("hooks", "--hooks-port"), ("REST", "--port")];
-/// The user that the printed token belongs to.
-pub(crate) const OWNER: &str = "you";
+/// The user of the printed token, and of the kubeconfig: an approver with two names would count twice.
+pub(crate) const OWNER: &str = apiserver::ADMINISTRATOR;
 
 /// The embedded API and the credentials for it.
 pub(crate) struct Standalone {
@@ -111,7 +111,7 @@ impl Standalone {
         let served = server.serve(options).await;
         let served = served.map_err(|error| listen_error::of_api(error, "--api-port"))?;
         let token = token(folder).context("cannot store the token in the folder")?;
-        let owner = User::new(OWNER, &["system:masters"]);
+        let owner = User::new(OWNER, &[apiserver::MASTERS]);
         server.add_token(&token, owner);
         install(&server.client_as(User::in_process())).await?;
         Ok(Self {
@@ -241,7 +241,7 @@ fn token(folder: &Path) -> io::Result<String> {
     Ok(token)
 }
 
-fn random_text() -> io::Result<String> {
+pub(crate) fn random_text() -> io::Result<String> {
     use io::Read;
     let mut bytes = [0; 24];
     fs::File::open("/dev/urandom")?.read_exact(&mut bytes)?;

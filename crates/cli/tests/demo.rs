@@ -47,7 +47,8 @@ fn the_script_promotes_a_release_to_prod() {
     for told in [
         "push 6.2.0 to dev",
         "AwaitingApproval",
-        "approve 6.2.0 for prod",
+        "you      approve 6.2.0 for prod",
+        "ann      approve 6.2.0 for prod",
         "pulls/2",
     ] {
         assert!(out.contains(told), "{told} is missing in\n{out}");
@@ -62,7 +63,8 @@ fn without_git_the_script_promotes_by_tag() {
     for told in [
         "Sluice promotes by moving the tags",
         "6.2.0@sha256:",
-        "approve 6.2.0 for prod",
+        "you      approve 6.2.0 for prod",
+        "ann      approve 6.2.0 for prod",
     ] {
         assert!(out.contains(told), "{told} is missing in\n{out}");
     }

@@ -23,6 +23,7 @@ mod promotion_description;
 mod promotion_proposal;
 mod proposal;
 mod pull_request;
+mod refreshed_text;
 mod repositories;
 pub(crate) mod secrets;
 mod side_effect_guard;

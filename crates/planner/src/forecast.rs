@@ -2,7 +2,7 @@
 //!
 //! The forecast assumes that nothing happens but time passing: no deployment, approval, request or edit. It
 //! guarantees, under that assumption, that Sluice takes no external step before `not_before`, and takes it
-//! then if nothing is needed.
+//! then if nothing is needed. Where targets have promotions of their own, that is so for the last of them.
 
 use api::{
     Pipeline, Promotion,
@@ -31,7 +31,7 @@ pub struct EnvironmentForecast {
     /// revision is known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// The earliest time of the next external step; none where there is nothing to promote, or where no
+    /// The earliest time of the next external step, of several targets for the last of them; none where there is nothing to promote, or where no
     /// end of the waiting was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
@@ -162,6 +162,11 @@ impl EnvironmentForecast {
             .collect();
     }
 
+    /// Whether there is nothing to promote.
+    pub fn is_settled(&self) -> bool {
+        self.revision.is_none() && self.not_before.is_none() && self.waits.is_empty()
+    }
+
     /// The forecast in one line.
     pub fn text(&self) -> String {
         let name = &self.environment;
@@ -170,11 +175,10 @@ impl EnvironmentForecast {
         let waits = waits.collect::<Vec<_>>().join(", then ");
         let needs = self.needs.iter().map(|need| need.resolved_by.as_str());
         let needs = needs.collect::<Vec<_>>().join("; ");
-        let revision = match (&self.revision, &self.not_before) {
-            (None, None) if self.waits.is_empty() => return format!("{name}: nothing to promote"),
-            (Some(revision), _) => revision.as_str(),
-            (None, _) => "the next revision",
-        };
+        if self.is_settled() {
+            return format!("{name}: nothing to promote");
+        }
+        let revision = self.revision.as_deref().unwrap_or("the next revision");
         let when = match self.not_before {
             None => format!("not in the foreseeable future ({waits})"),
             Some(_) if self.waits.is_empty() && needs.is_empty() => "now".to_owned(),

@@ -235,8 +235,8 @@ impl<'a> PromotionQuestion<'a> {
         }
         let status = self.model.environments.get(&self.environment.name)?;
         let last = status.last_request.as_ref()?;
-        let is_answer = last.promotion.is_some() && last.promotion == promotion.metadata.name;
-        is_answer.then_some((RequestKind::Promote, last.by.as_deref()))
+        last.led_to(promotion)
+            .then_some((RequestKind::Promote, last.by.as_deref()))
     }
 }
 

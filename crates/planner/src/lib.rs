@@ -88,7 +88,7 @@ pub use forecast::{EnvironmentForecast, MissingCondition, TimedWait, forecast};
 pub use freeze::{FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze};
 pub use gate::{
     GateAnswer, GateVerdict,
-    approvals::{ApprovalState, NotCounted, approval_state, is_change_pending},
+    approvals::{ApprovalState, NotCounted, approval_state, is_change_pending, unknown_change},
     gate_names,
 };
 pub use hold::{Hold, HoldReason};

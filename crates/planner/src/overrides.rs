@@ -72,6 +72,7 @@ pub(crate) fn remember(
         let new = StoredOverride {
             request: request.id.clone(),
             promotion: promotion.clone(),
+            revision: handled.revision.clone(),
             by: request.by.clone(),
             reason: wanted.reason.clone(),
             passes: wanted.passes.clone(),
@@ -108,7 +109,7 @@ pub(crate) fn valid<'a>(question: &PromotionQuestion<'a>) -> Option<ValidOverrid
         .get(&question.environment.name)?;
     let is_valid = |it: &&StoredOverride| {
         let until = it.at.as_ref().map(|at| later(at.0, VALID));
-        is_for(it, question.promotion) && until.is_some_and(|until| question.now < until)
+        it.is_for(question.promotion) && until.is_some_and(|until| question.now < until)
     };
     status.overrides.iter().find(is_valid).map(ValidOverride)
 }
@@ -121,12 +122,5 @@ pub fn override_of<'a>(
     let status = pipeline.status.as_ref()?;
     let environment = status.environments.get(&promotion.spec.environment)?;
     let mut all = environment.overrides.iter();
-    all.find(|it| is_for(it, promotion))
-}
-
-/// Whether a promotion was started or found by the request that an override came with.
-fn is_for(it: &StoredOverride, promotion: &Promotion) -> bool {
-    let request = promotion.spec.request.as_ref();
-    let is_asked = request.is_some_and(|request| request.id == it.request);
-    is_asked || Some(&it.promotion) == promotion.metadata.name.as_ref()
+    all.find(|it| it.is_for(promotion))
 }

@@ -296,10 +296,12 @@ impl EnvironmentAction<'_> {
             let detail = handled.message.unwrap_or_default();
             return Err(Problem::unprocessable(detail));
         }
-        if let Some(promotion) = &handled.promotion {
-            self.approve_own(request, promotion).await?;
-        }
-        Ok(handled.message)
+        let Some(promotion) = &handled.promotion else {
+            return Ok(handled.message);
+        };
+        let not_approved = self.approve_own(request, promotion).await?;
+        let sentences: Vec<_> = handled.message.into_iter().chain(not_approved).collect();
+        Ok(Some(sentences.join("; ")))
     }
 
     /// A merge patch replaces the whole list of environments, so that one field in it is set by a

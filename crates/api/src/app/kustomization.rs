@@ -54,7 +54,7 @@ fn version(revision: &SourceRevision, source: &ObjectReference) -> Option<String
 }
 
 /// The git commit in a revision such as `main@sha1:…`.
-fn source_commit(text: &str) -> Option<String> {
+pub fn source_commit(text: &str) -> Option<String> {
     let source = SourceRevision::parse(text);
     let commit = source.commit().map(str::to_owned);
     commit.filter(|_| source.content_digest().is_none())

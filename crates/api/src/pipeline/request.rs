@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Time, lenient::is_default, schema};
+use crate::{Promotion, Time, lenient::is_default, schema};
 
 /// A request of a person.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
@@ -59,9 +59,13 @@ pub struct StoredOverride {
     /// The id of the request that it came with.
     #[schemars(length(max = 128))]
     pub request: String,
-    /// The Promotion that it is for.
+    /// The Promotion that it is for; of several targets, the first.
     #[schemars(length(max = 253))]
     pub promotion: String,
+    /// The revision of that Promotion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub revision: Option<String>,
     /// The user who asked.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
@@ -76,6 +80,15 @@ pub struct StoredOverride {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub at: Option<Time>,
+}
+
+impl StoredOverride {
+    /// Whether it is for a promotion into its environment: its request started it, or found it under way.
+    pub fn is_for(&self, promotion: &Promotion) -> bool {
+        let request = promotion.spec.request.as_ref();
+        let is_asked = request.is_some_and(|request| request.id == self.request);
+        is_asked || is_led_to(promotion, &self.promotion, self.revision.as_ref())
+    }
 }
 
 /// What a request asks for.
@@ -104,10 +117,14 @@ pub struct HandledRequest {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub by: Option<String>,
-    /// The Promotion that it led to.
+    /// The Promotion that it led to; of several targets, the first.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub promotion: Option<String>,
+    /// The revision of that Promotion.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub revision: Option<String>,
     /// The result as a message.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
@@ -126,4 +143,17 @@ impl HandledRequest {
     pub fn covers(&self, id: &str) -> bool {
         self.id == id || self.others.iter().any(|other| other == id)
     }
+
+    /// Whether the request led to a promotion into its environment: it started it, or found it under way.
+    pub fn led_to(&self, promotion: &Promotion) -> bool {
+        let (revision, name) = (self.revision.as_ref(), self.promotion.as_ref());
+        name.is_some_and(|name| is_led_to(promotion, name, revision))
+    }
+}
+
+/// Whether a promotion is the one of this name, or one of the same revision into another target.
+fn is_led_to(promotion: &Promotion, name: &String, revision: Option<&String>) -> bool {
+    let spec = &promotion.spec;
+    let is_of_target = spec.target.is_some() && revision == Some(&spec.revision);
+    promotion.metadata.name.as_ref() == Some(name) || is_of_target
 }

@@ -22,35 +22,56 @@ use super::{
 /// How often, and how many times, a promotion that the controller has not looked at yet is read again.
 const PREPARED_RETRY: Duration = Duration::from_millis(250);
 const PREPARED_ATTEMPTS: usize = 20;
+/// How often a patch is tried that another write came before.
+const PATCH_RETRIES: usize = 5;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Pipeline, as NAME or NAMESPACE/NAME
-    pipeline: String,
-    /// Environment to approve the revision for
-    environment: String,
-    /// Approve only if this revision is waiting
-    #[arg(long, value_name = "REVISION")]
-    revision: Option<String>,
-    /// Note to store with the approval
-    #[arg(long, value_name = "TEXT")]
-    note: Option<String>,
+    #[command(flatten)]
+    decision: DecisionFlags,
     #[command(flatten)]
     wait: WaitFlags,
+}
+
+/// What a person decides about.
+#[derive(Debug, clap::Args)]
+pub(super) struct DecisionFlags {
+    /// Pipeline, as NAME or NAMESPACE/NAME
+    pipeline: String,
+    /// Environment that the revision is on its way into
+    pub(super) environment: String,
+    /// Decide only about this revision
+    #[arg(long, value_name = "REVISION")]
+    pub(super) revision: Option<String>,
+    /// Note to store with the decision; that of a rejection is also commented on the pull request
+    #[arg(long, value_name = "TEXT")]
+    pub(super) note: Option<String>,
     #[command(flatten)]
     connection: ClusterFlags,
 }
 
+impl DecisionFlags {
+    /// The cluster and the pipeline, which has the environment.
+    pub(super) async fn pipeline(&self) -> anyhow::Result<(Cluster, Pipeline)> {
+        let cluster = self.connection.connect().await?;
+        let pipeline = cluster.pipeline(&self.pipeline).await?;
+        require_environment(&pipeline, &self.environment)?;
+        Ok((cluster, pipeline))
+    }
+}
+
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    let cluster = arguments.connection.connect().await?;
-    let pipeline = cluster.pipeline(&arguments.pipeline).await?;
-    let environment = arguments.environment.as_str();
-    require_environment(&pipeline, environment)?;
+    let decision = &arguments.decision;
+    let (cluster, pipeline) = decision.pipeline().await?;
+    let environment = decision.environment.as_str();
     let promotions = prepared_promotions(&cluster, &pipeline, environment).await?;
-    let chosen = choose(arguments, &pipeline, &promotions)?;
+    let chosen = choose(decision, &pipeline, &promotions)?;
+    if let Some(text) = chosen.iter().find_map(|it| planner::unknown_change(it)) {
+        bail!("{}", clean(&text));
+    }
     let user = cluster.user().await?;
     for promotion in &chosen {
-        let state = store_approval(&cluster, promotion, &user, arguments).await?;
+        let state = store_approval(&cluster, promotion, &user, decision).await?;
         let revision = clean(&promotion.spec.shown_revision());
         let name = promotion.name_any();
         let by = clean(user.username.as_deref().unwrap_or_default());
@@ -91,17 +112,17 @@ async fn prepared_promotions(
 
 /// The promotions to approve: all that wait with one revision.
 fn choose<'a>(
-    arguments: &Arguments,
+    decision: &DecisionFlags,
     pipeline: &Pipeline,
     promotions: &'a [Promotion],
 ) -> anyhow::Result<Vec<&'a Promotion>> {
-    let environment = arguments.environment.as_str();
+    let environment = decision.environment.as_str();
     let (_, name) = key(pipeline);
     let waiting = planner::approvable(promotions, name, environment);
     let mut revisions: Vec<&str> = waiting.iter().map(|it| it.spec.revision.as_str()).collect();
     revisions.sort_unstable();
     revisions.dedup();
-    let asked = arguments.revision.as_deref().map(identity);
+    let asked = decision.revision.as_deref().map(identity);
     let revision = match (asked, revisions.as_slice()) {
         (_, []) => bail!(
             "no promotion waits for approval in {environment}{}",
@@ -140,21 +161,26 @@ async fn store_approval(
     cluster: &Cluster,
     promotion: &Promotion,
     user: &UserInfo,
-    arguments: &Arguments,
+    decision: &DecisionFlags,
 ) -> anyhow::Result<String> {
-    let approval = approval(promotion, user, arguments.note.as_deref())?;
-    let mut approvals = promotion.spec.approvals.clone();
-    approvals.retain(|it| it.by != approval.by);
-    approvals.push(approval);
-    let written = patch_spec(
-        cluster,
-        promotion,
-        json!({"approvals": approvals}),
-        "approve",
-    )
-    .await?;
+    let approval = approval(promotion, user, decision.note.as_deref())?;
+    let add = |newest: &Promotion| {
+        if change_digest(newest) != approval.change_digest.as_deref() {
+            bail!(
+                "what {} changes in {} was edited in the meantime; read it with `sluice diff` and \
+                 approve it again",
+                clean(&newest.spec.shown_revision()),
+                clean(&newest.spec.environment)
+            );
+        }
+        let others = newest.spec.approvals.iter();
+        let others = others.filter(|it| it.by != approval.by);
+        let all: Vec<_> = others.chain([&approval]).collect();
+        Ok(json!({"approvals": all}))
+    };
+    let written = patch_spec(cluster, promotion, "approve", add).await?;
     let missing = planner::approval_state(&written, None, Timestamp::now())
-        .map_or(0, |state| state.missing());
+        .map_or(0, |state| state.missing_once_recorded());
     Ok(match missing {
         0 => String::new(),
         1 => "; 1 more approval is needed".to_owned(),
@@ -172,38 +198,50 @@ fn approval(
     let groups = user.groups.as_deref().unwrap_or_default();
     let group =
         planner::approving_group(&promotion.spec, &by, groups).map_err(|text| anyhow!(text))?;
-    let status = promotion.status.as_ref();
-    let change = status.and_then(|status| status.change.as_ref());
     Ok(Approval {
         by,
         group,
         at: Some(Time(whole_seconds(Timestamp::now()))),
         note: note.map(str::to_owned),
-        change_digest: change.map(|change| change.digest.clone()),
+        change_digest: change_digest(promotion).map(str::to_owned),
         signature: None,
     })
 }
 
-/// Patches the spec of a promotion, which fails if somebody else has written to it since it was read.
+fn change_digest(promotion: &Promotion) -> Option<&str> {
+    let change = promotion.status.as_ref()?.change.as_ref()?;
+    Some(&change.digest)
+}
+
+/// Patches the spec of a promotion as `make_patch` says for its newest state: the controller may write its
+/// status at the same time.
 pub(super) async fn patch_spec(
     cluster: &Cluster,
     promotion: &Promotion,
-    spec: Value,
     verb: &str,
+    make_patch: impl Fn(&Promotion) -> anyhow::Result<Value>,
 ) -> anyhow::Result<Promotion> {
     let namespace = promotion.namespace().unwrap_or_default();
-    let version = promotion.resource_version();
-    let patch = json!({"metadata": {"resourceVersion": version}, "spec": spec});
+    let promotions = cluster.api::<Promotion>(&namespace);
+    let name = promotion.name_any();
+    let failed = |error| cluster_error(&format!("{verb} promotion {name}"), error);
     let parameters = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     };
-    let promotions = cluster.api::<Promotion>(&namespace);
-    let name = promotion.name_any();
-    let patched = promotions
-        .patch(&name, &parameters, &Patch::Merge(patch))
-        .await;
-    patched.map_err(|error| cluster_error(&format!("{verb} promotion {name}"), error))
+    let mut newest = promotion.clone();
+    for _ in 0..PATCH_RETRIES {
+        let (version, spec) = (newest.resource_version(), make_patch(&newest)?);
+        let patch = json!({"metadata": {"resourceVersion": version}, "spec": spec});
+        let patch = Patch::Merge(patch);
+        match promotions.patch(&name, &parameters, &patch).await {
+            Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
+                newest = promotions.get(&name).await.map_err(failed)?;
+            }
+            patched => return patched.map_err(failed),
+        }
+    }
+    bail!("cannot {verb} promotion {name}: it changes all the time; try again")
 }
 
 /// The time without its fraction, as the API stores it.

@@ -1,27 +1,38 @@
-//! `sluice forecast`: prints when each environment gets its next revision, as the planner computes it from
-//! the stored objects, or from an edited Pipeline and the stored status.
+//! `sluice forecast`: prints when each environment of a pipeline, or of all, gets its next revision, as the
+//! planner computes it from the stored objects, or from an edited Pipeline and the stored status.
 
 use std::{
+    collections::BTreeMap,
     io::Write,
     path::{Path, PathBuf},
 };
 
 use anyhow::{Context, bail};
-use api::Pipeline;
+use api::{Pipeline, Promotion};
 use jiff::Timestamp;
+use kube::ResourceExt;
+use planner::EnvironmentForecast;
 use serde_json::json;
 
-use super::{cluster::ClusterFlags, output::OutputFormat, terminal::clean, yaml};
+use super::{
+    cluster::{Cluster, ClusterFlags, key},
+    output::OutputFormat,
+    terminal::clean,
+    yaml,
+};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Pipeline, as NAME or NAMESPACE/NAME
-    pipeline: String,
+    /// Pipeline, as NAME or NAMESPACE/NAME [default: all of the namespace]
+    pipeline: Option<String>,
+    /// All namespaces
+    #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
+    all_namespaces: bool,
     /// Forecast as of this time instead of now, such as 2027-01-04T08:00:00Z
     #[arg(long, value_name = "TIME")]
     at: Option<Timestamp>,
     /// Use the spec of the Pipeline in this file, or - for stdin, with the stored status
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", requires = "pipeline")]
     file: Option<PathBuf>,
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
@@ -32,14 +43,16 @@ pub(crate) struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let cluster = arguments.connection.connect().await?;
-    let mut pipeline = cluster.pipeline(&arguments.pipeline).await?;
+    let at = arguments.at.unwrap_or_else(Timestamp::now);
+    let Some(name) = &arguments.pipeline else {
+        return overview(arguments, &cluster, at, out).await;
+    };
+    let mut pipeline = cluster.pipeline(name).await?;
     let promotions = cluster.promotions(&pipeline).await?;
     if let Some(file) = &arguments.file {
         pipeline.spec = edited(file, &pipeline)?.spec;
     }
-    let model = pipeline.status.clone().unwrap_or_default();
-    let at = arguments.at.unwrap_or_else(Timestamp::now);
-    let all = planner::forecast(&pipeline, &model, &promotions, at);
+    let all = forecast(&pipeline, &promotions, at);
     arguments.output.write(
         out,
         || json!({"items": all}),
@@ -50,6 +63,60 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             Ok(())
         },
     )
+}
+
+fn forecast(
+    pipeline: &Pipeline,
+    promotions: &[Promotion],
+    at: Timestamp,
+) -> Vec<EnvironmentForecast> {
+    let model = pipeline.status.clone().unwrap_or_default();
+    planner::forecast(pipeline, &model, promotions, at)
+}
+
+/// The forecasts of all pipelines of the namespace, or of all: what comes by itself or needs somebody.
+async fn overview(
+    arguments: &Arguments,
+    cluster: &Cluster,
+    at: Timestamp,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
+    let pipelines = cluster.pipelines(arguments.all_namespaces).await?;
+    let mut promotions: BTreeMap<_, Vec<Promotion>> = BTreeMap::new();
+    for promotion in cluster.all_promotions(arguments.all_namespaces).await? {
+        let of = (promotion.namespace(), promotion.spec.pipeline.clone());
+        promotions.entry(of).or_default().push(promotion);
+    }
+    let all = pipelines.iter().map(|pipeline| {
+        let (namespace, name) = key(pipeline);
+        let of = (pipeline.namespace(), name.to_owned());
+        let promotions = promotions.get(&of).map(Vec::as_slice);
+        let shown = match arguments.all_namespaces {
+            true => format!("{namespace}/{name}"),
+            false => name.to_owned(),
+        };
+        (
+            pipeline,
+            shown,
+            forecast(pipeline, promotions.unwrap_or_default(), at),
+        )
+    });
+    let all: Vec<_> = all.collect();
+    let document = || {
+        let items = all.iter().map(|(pipeline, _, forecasts)| {
+            let (namespace, name) = key(pipeline);
+            json!({"namespace": namespace, "pipeline": name, "environments": forecasts})
+        });
+        json!({"items": items.collect::<Vec<_>>()})
+    };
+    arguments.output.write(out, document, |out| {
+        for (_, shown, forecasts) in &all {
+            for forecast in forecasts.iter().filter(|it| !it.is_settled()) {
+                writeln!(out, "{}", clean(&format!("{shown} {}", forecast.text())))?;
+            }
+        }
+        Ok(())
+    })
 }
 
 /// The Pipeline of that name in a file.

@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::Context;
 use api::{Pipeline, Promotion};
-use apiserver::{ServeHandle, ServeOptions, Server};
+use apiserver::{ServeHandle, ServeOptions, Server, User};
 use controller::settings::Authoring;
 use kube::{
     Api, Client,
@@ -28,10 +28,12 @@ use super::{
     releases::{self, Releases},
 };
 use crate::args::demo::Arguments;
-use crate::standalone::{ListenAddresses, ListeningStandalone, Standalone, loopback};
+use crate::standalone::{ListenAddresses, ListeningStandalone, Standalone, loopback, random_text};
 
 pub(super) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 pub(super) const PIPELINE: &str = "podinfo";
+/// The user who gives the second approval for prod.
+pub(super) const SECOND_APPROVER: &str = "ann";
 /// Folder for new pipelines in the repository.
 const PIPELINES_FOLDER: &str = "pipelines";
 /// How long to wait before merging a proposed pipeline.
@@ -51,6 +53,8 @@ pub(super) struct DemoSetup {
     folder: PathBuf,
     /// The address of the REST API and the dashboard.
     rest: SocketAddr,
+    /// With which the second approver signs in.
+    pub(super) second_token: String,
     /// The leaf clusters, which stop with the demo.
     _clusters: Vec<(Server, ServeHandle, Flux)>,
     /// Applies pipelines from git to the hub.
@@ -99,6 +103,9 @@ impl DemoSetup {
         for (server, ..) in &clusters {
             until_deployed(&server.client(), &releases.app()).await?;
         }
+        let second_token = random_text().context("cannot generate a token")?;
+        let second = User::new(SECOND_APPROVER, &[]);
+        standalone.server.add_token(&second_token, second);
         let flux = flux_for_pipelines(hub, repository.clone()).await?;
         let setup = Self {
             standalone,
@@ -107,6 +114,7 @@ impl DemoSetup {
             releases,
             folder: folder.to_owned(),
             rest: listening.rest,
+            second_token,
             _clusters: clusters,
             _flux: flux,
         };
@@ -165,12 +173,26 @@ impl DemoSetup {
                 "environments": [
                     {"name": "dev", "targets": target("dev")},
                     {"name": "staging", "targets": target("staging")},
-                    {"name": "prod", "targets": target("prod"), "promotion": {"manual": true, "strategy": change}},
+                    {"name": "prod", "targets": target("prod"), "promotion": {
+                        "approvalPolicy": {"count": 2}, "strategy": change,
+                    }},
                 ],
             },
         });
-        apply(&hub, &pipeline).await
+        apply(&hub, &pipeline).await?;
+        apply(&hub, &second_approver()).await
     }
+}
+
+/// Lets the demo's second person read and approve.
+fn second_approver() -> Value {
+    let rbac = "rbac.authorization.k8s.io";
+    json!({
+        "apiVersion": "rbac.authorization.k8s.io/v1", "kind": "RoleBinding",
+        "metadata": {"name": SECOND_APPROVER, "namespace": "default"},
+        "roleRef": {"apiGroup": rbac, "kind": "ClusterRole", "name": "pipeline-controller-approver"},
+        "subjects": [{"apiGroup": rbac, "kind": "User", "name": SECOND_APPROVER}],
+    })
 }
 
 /// The settings of the controller.

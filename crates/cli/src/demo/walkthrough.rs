@@ -12,7 +12,7 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::setup::{DemoSetup, ENVIRONMENTS, PIPELINE};
+use super::setup::{DemoSetup, ENVIRONMENTS, PIPELINE, SECOND_APPROVER};
 use crate::standalone::OWNER;
 
 /// How often the pipeline is read.
@@ -51,17 +51,19 @@ impl<'a> Walkthrough<'a> {
     pub(super) fn print_suggestions(&self, next: &str) {
         let (rest, standalone) = (self.setup.rest(), &self.setup.standalone);
         anstream::println!(
-            "\nDashboard  {rest}   token {token}\n\
+            "\nDashboard  {rest}   token {token}   (as {SECOND_APPROVER}: {second_token})\n\
              A release is being promoted. In another terminal, try:\n  \
              eval \"$({sluice} demo env)\"        makes kubectl and sluice use the demo\n  \
              {sluice} status {PIPELINE}          what each environment runs, and why it waits\n  \
-             {sluice} approve {PIPELINE} prod    approves the release for prod\n  \
+             {sluice} approve {PIPELINE} prod    your approval for prod, which needs those of two people\n  \
+             {sluice} approve {PIPELINE} prod --as {SECOND_APPROVER}   the approval of {SECOND_APPROVER}, the other person\n  \
              {sluice} freeze {PIPELINE} -e prod  stops promotions into prod until {sluice} thaw {PIPELINE}\n  \
              {sluice} demo push {next}         pushes the next release to dev\n  \
              kubectl get pipelines,promotions\n\
              \"Create a pipeline\" in the dashboard opens a pull request, which the demo merges.\n\
              Ctrl-C stops the demo and removes everything.\n",
             token = standalone.token,
+            second_token = self.setup.second_token,
             sluice = std::env::args().next().unwrap_or("sluice".to_owned()),
         );
     }
@@ -74,7 +76,7 @@ impl<'a> Walkthrough<'a> {
         }
     }
 
-    /// The scripted run: a push, two promotions and an approval.
+    /// The scripted run: a push, two promotions and two approvals.
     pub(super) async fn run_script(&mut self, release: &str) -> anyhow::Result<()> {
         self.print_line("you", &format!("push {release} to dev"));
         self.setup.releases.push(release).await?;
@@ -84,8 +86,10 @@ impl<'a> Walkthrough<'a> {
             .await?;
         self.until(|status| waits_for_approval(status, "prod") == Some(revision))
             .await?;
-        self.print_line("you", &format!("approve {release} for prod"));
-        self.approve(OWNER, "prod", revision).await?;
+        for (who, by) in [("you", OWNER), (SECOND_APPROVER, SECOND_APPROVER)] {
+            self.print_line(who, &format!("approve {release} for prod"));
+            self.approve(by, "prod", revision).await?;
+        }
         self.until(|status| runs(status, "prod") == Some(revision))
             .await?;
         let took = self.started.elapsed().as_secs();

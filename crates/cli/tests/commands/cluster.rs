@@ -110,9 +110,15 @@ impl TestCluster {
     }
 
     pub(crate) async fn set_phase(&self, phase: &str) {
-        let promotions: Api<Promotion> = Api::default_namespaced(self.client.clone());
         let url = "https://forge.example.com/shop/pulls/7";
-        let patch = Patch::Merge(json!({"status": {"phase": phase, "url": url}}));
+        let change = json!({"digest": "sha256:1", "edits": []});
+        let status = json!({"phase": phase, "url": url, "change": change});
+        self.set_promotion_status(status).await;
+    }
+
+    pub(crate) async fn set_promotion_status(&self, status: Value) {
+        let promotions: Api<Promotion> = Api::default_namespaced(self.client.clone());
+        let patch = Patch::Merge(json!({"status": status}));
         let parameters = PatchParams::default();
         let patched = promotions
             .patch_status("web-prod-1", &parameters, &patch)

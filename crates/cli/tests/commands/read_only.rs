@@ -220,6 +220,25 @@ async fn the_forecast_uses_stored_objects_or_an_edited_pipeline() {
 }
 
 #[tokio::test]
+async fn without_a_name_the_forecast_is_of_all_pipelines_and_only_of_what_comes() {
+    let cluster = TestCluster::new().await;
+    let line = "prod: 2.0.0 as soon as there is: an approval of 2.0.0";
+    check(
+        &cluster.prints(&["forecast"]).await,
+        &format!("\nweb {line}"),
+    );
+    let everywhere = cluster.prints(&["forecast", "-A"]).await;
+    check(&everywhere, &format!("\ndefault/web {line}"));
+    let output = cluster.prints(&["forecast", "-o", "json"]).await;
+    let forecast: serde_json::Value = serde_json::from_str(&output).unwrap();
+    let web = &forecast["items"][0];
+    assert_eq!(web["pipeline"], "web");
+    assert_eq!(web["environments"][1]["needs"][0]["gate"], "approvals");
+    let output = cluster.run(&["forecast", "-f", "edited.yaml"]).await;
+    assert_eq!(output.code, 2, "{}", output.err);
+}
+
+#[tokio::test]
 async fn names_that_are_nearly_right_are_answered_with_the_right_ones() {
     let cluster = TestCluster::new().await;
     let output = cluster.run(&["status", "wbe"]).await;

@@ -78,6 +78,22 @@ async fn only_the_revision_that_was_meant_is_approved() {
 }
 
 #[tokio::test]
+async fn nothing_is_approved_while_what_it_changes_is_not_known() {
+    let cluster = TestCluster::new().await;
+    let text = "it cannot be approved yet, because what it changes is not known: cannot fetch it";
+    let status = json!({"phase": "AwaitingApproval", "change": null, "message": text});
+    cluster.set_promotion_status(status).await;
+    let output = cluster.run(&["approve", "web", "prod"]).await;
+    assert_eq!(output.code, 1, "{}", output.out);
+    assert_eq!(
+        output.err,
+        "sluice: 2.0.0 cannot be approved for prod, because what it changes is not known: cannot fetch \
+         it; approve it again when that is resolved\n"
+    );
+    assert!(cluster.promotion().await.spec.approvals.is_empty());
+}
+
+#[tokio::test]
 async fn a_viewer_is_told_which_role_approves() {
     let cluster = TestCluster::new().await;
     let output = cluster

@@ -111,7 +111,10 @@ async fn a_freeze_stops_the_demo_and_thawing_lets_it_go_on() {
     let guide = Guide::read("docs/freezes.md").unwrap();
     let mut blocks = guide.under("Stop promotions now");
     shell.follow(blocks.next().unwrap()).await.unwrap();
-    shell.sh("sluice approve podinfo prod").await.unwrap();
+    for user in ["", "--as ann"] {
+        let approve = format!("sluice approve podinfo prod {user}");
+        shell.sh(&approve).await.unwrap();
+    }
     let frozen = "prod is frozen by stop-podinfo-prod";
     until(
         &mut shell,
@@ -173,13 +176,17 @@ async fn guides_for_users_work_on_the_demo() {
     until(&mut shell, &runs("6.2.0")).await;
     shell.follow(by_hand.next().unwrap()).await.unwrap();
     let arrived = format!(
-        "sluice approve podinfo prod >/dev/null 2>&1; {}",
+        "sluice approve podinfo prod >/dev/null 2>&1; sluice approve podinfo prod --as ann >/dev/null 2>&1; {}",
         runs("6.1.0")
     );
     until(&mut shell, &arrived).await;
     shell.follow_all(by_hand).await.unwrap();
     shell.follow_all(approvals.under("By REST")).await.unwrap();
-    until(&mut shell, &runs("6.2.0")).await;
+    let approved = format!(
+        "sluice approve podinfo prod >/dev/null 2>&1; {}",
+        runs("6.2.0")
+    );
+    until(&mut shell, &approved).await;
     let freezes = Guide::read("docs/freezes.md").unwrap();
     shell.follow_all(freezes.blocks()).await.unwrap();
     let dashboard = Guide::read("docs/dashboard.md").unwrap();

@@ -6,6 +6,7 @@
 use std::{collections::HashMap, time::Duration};
 
 use api::{
+    app::source_commit,
     flux::{ArtifactSignature, KUSTOMIZE_GROUP, Kustomization, ObjectReference, SOURCE_GROUP},
     pipeline::Origin,
     revision::identity,
@@ -33,6 +34,8 @@ const LONGEST_BRANCH: usize = 256;
 
 /// The annotation of OCI artifacts with their version.
 const VERSION_ANNOTATION: &str = "org.opencontainers.image.version";
+/// The annotation of OCI artifacts with the revision of the source code they were built from.
+const REVISION_ANNOTATION: &str = "org.opencontainers.image.revision";
 
 /// Cluster, kind, namespace and name.
 type SourceKey = (ClusterKey, AppKind, String, String);
@@ -52,6 +55,8 @@ struct SourceSummary {
     artifact: Option<(String, String)>,
     /// Whether Flux verified the signature of that artifact.
     signature: Option<ArtifactSignature>,
+    /// The revision of that artifact, and the commit in its annotations.
+    built_from: Option<(String, String)>,
 }
 
 impl SourceSummary {
@@ -64,6 +69,7 @@ impl SourceSummary {
             applies: (kind == "Kustomization").then(|| applies(&object.data)),
             artifact: artifact(&object.data["status"]["artifact"]),
             signature: ArtifactSignature::of(object),
+            built_from: built_from(&object.data["status"]["artifact"]),
         }
     }
 }
@@ -74,6 +80,13 @@ fn artifact(artifact: &Value) -> Option<(String, String)> {
     let is_usable = !version.is_empty() && version.len() <= LONGEST_BRANCH;
     let is_usable = is_usable && version.chars().all(|it| it.is_ascii_graphic());
     is_usable.then(|| (identity(revision).to_owned(), version.to_owned()))
+}
+
+fn built_from(artifact: &Value) -> Option<(String, String)> {
+    let revision = artifact["revision"].as_str()?;
+    let source = artifact["metadata"][REVISION_ANNOTATION].as_str()?;
+    let commit = source_commit(source).filter(|it| it.len() <= LONGEST_BRANCH)?;
+    Some((identity(revision).to_owned(), commit))
 }
 
 fn branch(reference: &Value) -> Option<String> {
@@ -141,6 +154,17 @@ impl SourceCache {
         source: &ObjectReference,
     ) -> Option<ArtifactSignature> {
         self.source(app_namespace, source).await?.signature
+    }
+
+    /// The commit that the artifact of a source was built from, if it is the artifact of that digest.
+    pub(crate) async fn source_commit(
+        &self,
+        app_namespace: AppNamespace<'_>,
+        source: &ObjectReference,
+        digest: &str,
+    ) -> Option<String> {
+        let (of, commit) = self.source(app_namespace, source).await?.built_from?;
+        (of == digest).then_some(commit)
     }
 
     /// The folder that Flux applied an app from: that of the Kustomization in its labels, else, for a

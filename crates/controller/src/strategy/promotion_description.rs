@@ -7,6 +7,7 @@
 use api::{
     names::{PromotionSite, short_hash, slug},
     pipeline::{RequestKind, TargetStatus},
+    promotion::Approval,
 };
 use git::{names::BranchName, paths::PathLimits};
 use planner::Failure;
@@ -87,6 +88,19 @@ impl<'a> PromotionDescription<'a> {
         one_line(&format!("{title}{}", self.on_target()))
     }
 
+    /// The users who approved the change that is made; nothing if nobody did.
+    pub(super) fn approved_by(&self) -> Option<String> {
+        let spec = &self.task.promotion.spec;
+        let Some(digest) = self.task.approved_change else {
+            return spec.approved_by();
+        };
+        let is_for_it = |it: &&Approval| it.change_digest.as_deref() == Some(digest);
+        let approvals = spec.approvals.iter().filter(is_for_it);
+        let names = spec.approval.iter().chain(approvals);
+        let names: Vec<_> = names.map(|it| it.by.as_str()).collect();
+        (!names.is_empty()).then(|| names.join(", "))
+    }
+
     fn is_rollback(&self) -> bool {
         let spec = &self.task.promotion.spec;
         let request = spec.request.as_ref();
@@ -127,7 +141,7 @@ impl<'a> PromotionDescription<'a> {
             let (passes, reason) = (quoted(&passes), quoted(&overriding.reason));
             text += &format!(" {} overrides {passes}: {reason}.", quoted(by));
         }
-        if let Some(names) = spec.approved_by() {
+        if let Some(names) = self.approved_by() {
             text += &format!(" Approved by {}.", quoted(&names));
         }
         if let Some(dashboard) = dashboard {
@@ -204,7 +218,7 @@ impl<'a> PromotionDescription<'a> {
             ("revision", Some(spec.revision.clone())),
             ("version", Some(spec.version.clone())),
             ("replaces", or(spec.replaces.clone(), "nothing")),
-            ("approvedBy", or(spec.approved_by(), "nobody")),
+            ("approvedBy", or(self.approved_by(), "nobody")),
             ("requestedBy", or(requester, "Sluice")),
         ];
         let fields = fields.map(|(name, value)| (name, one_line(&value.unwrap_or_default())));

@@ -18,6 +18,7 @@ use super::{
     PullRequestObservation,
     failure::transient,
     forge_repository::{ForgeRepositories, ForgeRepository, OpenLookup, OpenPullRequest},
+    refreshed_text::refreshed,
     repositories::{GitRepositories, RepositoryAccess},
     secrets::SecretContents,
     side_effect_guard::SideEffectGuard,
@@ -209,23 +210,27 @@ impl Proposals {
         Ok(pull)
     }
 
-    /// Sets title and text, unless the pull request is the owner's already: then people may have
-    /// edited them.
+    /// Sets title and text. If the pull request is the owner's already, people may have edited them: then
+    /// only what it changes and who approved it is brought up to date.
     async fn bring_up_to_date(
         &self,
         open: &OpenProposal,
         pull: PullRequest,
     ) -> Result<PullRequest, Failure> {
-        let owner = &open.owner;
-        if owner_in(&pull.body, owner.trailer) == Some(&owner.uid) {
-            return Ok(pull);
-        }
+        let (owner, content) = (&open.owner, &open.content);
         let differs =
             |is: &str, should: &str| (is.trim() != should.trim()).then(|| should.to_owned());
-        let changes = PullRequestUpdate {
-            title: differs(&pull.title, &open.content.title),
-            body: differs(&pull.body, &open.content.body),
-            open: None,
+        let is_own = owner_in(&pull.body, owner.trailer) == Some(&owner.uid);
+        let changes = match is_own {
+            true => PullRequestUpdate {
+                body: refreshed(&pull.body, &content.body, owner.trailer),
+                ..PullRequestUpdate::default()
+            },
+            false => PullRequestUpdate {
+                title: differs(&pull.title, &content.title),
+                body: differs(&pull.body, &content.body),
+                open: None,
+            },
         };
         if changes == PullRequestUpdate::default() {
             return Ok(pull);

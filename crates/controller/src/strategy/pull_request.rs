@@ -279,8 +279,8 @@ impl PullRequests {
         }
     }
 
-    /// Closes the promotion's pull request if it is open. If a person rejected or cancelled the promotion, a
-    /// comment says so first; after a crash in between there are two.
+    /// Closes the promotion's pull request if it is open. If a person rejected or cancelled the promotion, one
+    /// comment says so first, which is found again after a crash in between.
     pub(super) async fn close(
         &self,
         task: PromotionTask<'_>,
@@ -292,8 +292,11 @@ impl PullRequests {
             return Ok(());
         };
         if let Some(text) = PromotionDescription::of(task).why_closed() {
-            let comment = open.forge.forge.comment(pull.number, &text);
-            open.forge.call_as_leader(&self.guard, comment).await?;
+            let found = open.forge.forge.find_comment(pull.number, &text);
+            if open.forge.call(found).await?.is_none() {
+                let comment = open.forge.forge.comment(pull.number, &text);
+                open.forge.call_as_leader(&self.guard, comment).await?;
+            }
         }
         self.proposals.close(&open, &pull).await
     }

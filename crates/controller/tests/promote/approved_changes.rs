@@ -1,9 +1,16 @@
 //! What a promotion changes: shown while it waits for approval, compared before it is pushed, told in the
 //! pull request.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
 use api::{Promotion, promotion::PromotionChange};
+use axum::extract::Request;
 use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
+use testbed::forge::Repository;
 
 use crate::world::{World, manifest, settings, spec, wait_for};
 
@@ -161,12 +168,101 @@ async fn a_crash_anywhere_after_the_approval_leaves_one_pull_request() {
     assert_eq!(world.repository.pull_requests().await.len(), 1);
 }
 
+/// The pull request is open and nothing of that was stored. The value was edited since: the text says what
+/// was approved last, and keeps what people wrote.
+#[tokio::test]
+async fn the_text_of_an_open_pull_request_says_what_was_approved_last() {
+    let mut world = with_manifest(World::promotion).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    expect_change_from(&world, "1.0.0").await;
+    let waiting = world.expect("prod 1.1.0 AwaitingApproval").await;
+    let before = json!(waiting[0].status);
+    world.approve(&waiting[0]).await;
+    world.expect("prod 1.1.0 WaitingForMerge").await;
+    let first = world.repository.pull_requests().await[0].body.clone();
+    assert!(first.contains("Approved by `ann`."), "{first}");
+    world.stop();
+    let name = waiting[0].metadata.name.as_deref().unwrap();
+    let (api, none) = (world.promotions(), PatchParams::default());
+    for status in [json!({"status": null}), json!({"status": before})] {
+        let patched = api.patch_status(name, &none, &Patch::Merge(status)).await;
+        patched.unwrap();
+    }
+    let edited = format!("Look here!\n\n{first}");
+    world.repository.rewrite(1, &edited).await.unwrap();
+    edit(&world, PROD, &manifest("1.0.5", "default:app:prod")).await;
+    world.restart(settings());
+    let change = expect_change_from(&world, "1.0.5").await;
+    approve_change(&world, "bob", &change, "2026-01-01T00:00:00Z").await;
+    world.expect("prod 1.1.0 WaitingForMerge").await;
+    let pulls = world.repository.pull_requests().await;
+    assert_eq!(pulls.len(), 1);
+    let line =
+        |old: &str| format!("- `prod/app.yaml` `spec.chart.spec.version`: `{old}` → `1.1.0`");
+    let expected = edited
+        .replace("Approved by `ann`.", "Approved by `bob`.")
+        .replace(&line("1.0.0"), &line("1.0.5"));
+    assert_eq!(pulls[0].body.trim(), expected.trim());
+}
+
+/// While nothing changes, the branch is looked up and nothing is fetched.
+#[tokio::test]
+async fn a_promotion_that_waits_fetches_nothing_until_the_branch_moves() {
+    let world = with_manifest(World::promotion).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    expect_change_from(&world, "1.0.0").await;
+    let calls = GitCalls::of(&world.repository);
+    assert!(wait_for(async || calls.lookups() >= 3).await);
+    assert_eq!(calls.fetches(), 0, "of {} lookups", calls.lookups());
+    edit(&world, PROD, &manifest("1.0.5", "default:app:prod")).await;
+    expect_change_from(&world, "1.0.5").await;
+    let (fetches, lookups) = (calls.fetches(), calls.lookups());
+    assert!(fetches > 0);
+    assert!(wait_for(async || calls.lookups() >= lookups + 3).await);
+    assert_eq!(calls.fetches(), fetches, "nothing moved since");
+}
+
+/// Counts what git asks a repository for.
+struct GitCalls(Arc<[AtomicUsize; 2]>);
+
+impl GitCalls {
+    fn of(repository: &Repository) -> Self {
+        let counts = Arc::new([const { AtomicUsize::new(0) }; 2]);
+        let counted = counts.clone();
+        repository.intercept_requests(Arc::new(move |request, next| {
+            let counted = counted.clone();
+            Box::pin(async move {
+                let (parts, body) = request.into_parts();
+                let body = axum::body::to_bytes(body, usize::MAX).await.unwrap();
+                let asks = |command: &[u8]| body.windows(command.len()).any(|it| it == command);
+                let commands: [&[u8]; 2] = [b"command=ls-refs", b"command=fetch"];
+                for (count, command) in counted.iter().zip(commands) {
+                    count.fetch_add(usize::from(asks(command)), Ordering::SeqCst);
+                }
+                next.run(Request::from_parts(parts, body.into())).await
+            })
+        }));
+        Self(counts)
+    }
+
+    fn lookups(&self) -> usize {
+        self.0[0].load(Ordering::SeqCst)
+    }
+
+    fn fetches(&self) -> usize {
+        self.0[1].load(Ordering::SeqCst)
+    }
+}
+
 /// A person approves what the promotion showed at the time.
-async fn approve_change(world: &World, change: &PromotionChange, at: &str) {
+async fn approve_change(world: &World, by: &str, change: &PromotionChange, at: &str) {
     let promotions = world.all_promotions().await;
     let name = promotions[0].metadata.name.as_deref().unwrap();
-    let approval = json!({"by": "ann", "at": at, "changeDigest": change.digest});
-    let patch = Patch::Merge(json!({"spec": {"approvals": [approval]}}));
+    let approval = json!({"by": by, "at": at, "changeDigest": change.digest});
+    let others = promotions[0].spec.approvals.iter();
+    let others = others.filter(|it| it.by != by).map(|it| json!(it));
+    let approvals: Vec<_> = others.chain([approval]).collect();
+    let patch = Patch::Merge(json!({"spec": {"approvals": approvals}}));
     let (api, none) = (world.promotions(), PatchParams::default());
     api.patch(name, &none, &patch).await.unwrap();
 }
@@ -178,7 +274,7 @@ async fn a_base_branch_that_was_edited_after_the_approval_waits_for_approval_aga
     world.deploy("dev", "dev", "1.1.0").await;
     let approved = expect_change_from(&world, "1.0.0").await;
     edit(&world, PROD, &manifest("1.0.5", "default:app:prod")).await;
-    approve_change(&world, &approved, "2026-01-01T00:00:00Z").await;
+    approve_change(&world, "ann", &approved, "2026-01-01T00:00:00Z").await;
     let edited = expect_change_from(&world, "1.0.5").await;
     assert_ne!(approved.digest, edited.digest);
     let says_why = wait_for(async || {
@@ -189,7 +285,7 @@ async fn a_base_branch_that_was_edited_after_the_approval_waits_for_approval_aga
     assert!(says_why.await);
     world.expect("prod 1.1.0 AwaitingApproval").await;
     assert_eq!(world.repository.tip(BRANCH).await, None);
-    approve_change(&world, &edited, "2026-01-02T00:00:00Z").await;
+    approve_change(&world, "ann", &edited, "2026-01-02T00:00:00Z").await;
     world.expect("prod 1.1.0 WaitingForMerge").await;
     assert_eq!(world.version(BRANCH, PROD).await, "1.1.0");
 }

@@ -3,7 +3,9 @@
 
 use serde_json::{Value, json};
 
-use crate::world::{World, apply, define, definition, set_status, spec, wait_for};
+use crate::world::{
+    World, apply, define, definition, release, released, set_status, spec, wait_for,
+};
 
 const PROD: &str = "prod/app.yaml";
 
@@ -86,6 +88,53 @@ async fn a_digest_is_written_where_a_digest_stands() {
 #[tokio::test]
 async fn a_tag_is_written_where_a_tag_stands() {
     promoted("tag: stable", "tag: latest").await;
+}
+
+/// A chart that is an OCI artifact says in its annotations which commit it was built from.
+#[tokio::test]
+async fn the_commit_of_a_chart_is_that_of_its_artifact() {
+    let world = World::with(&[(PROD, &source("tag: stable"))]).await;
+    world.leaf("dev", "dev", "1.0.0").await;
+    let client = world.cluster("dev");
+    let kind = definition("source.toolkit.fluxcd.io", "OCIRepository", "v1");
+    let kind = plural(kind, "ocirepositories");
+    define(&client, &kind).await;
+    let repository = json!({
+        "apiVersion": "source.toolkit.fluxcd.io/v1", "kind": "OCIRepository",
+        "metadata": {"name": "chart", "namespace": "dev"}, "spec": {"url": "oci://127.0.0.1/chart"},
+    });
+    apply(&client, &repository).await;
+    let (commit, digest) = ("ab".repeat(20), digest("7"));
+    let metadata = json!({"org.opencontainers.image.revision": format!("main@sha1:{commit}")});
+    let artifact = json!({"revision": format!("1.1.0@{digest}"), "metadata": metadata});
+    set_status(&client, &repository, &json!({"artifact": artifact})).await;
+    let mut release = release("dev");
+    release["spec"] = json!({"chartRef": {"kind": "OCIRepository", "name": "chart"}});
+    apply(&client, &release).await;
+    let mut status = released("1.1.0", true);
+    status["history"][0]["ociDigest"] = json!(digest);
+    set_status(&client, &release, &status).await;
+    let spec = spec("dev=dev/dev", &world.promotion());
+    world.pipeline("app", spec).await;
+    let known = async || {
+        let status = world.pipelines().get("app").await.unwrap().status;
+        let dev = status.and_then(|it| it.environments.get("dev").cloned());
+        let targets = dev.map(|dev| dev.targets).unwrap_or_default();
+        let mut apps = targets.iter().flat_map(|target| &target.apps);
+        apps.any(|app| app.source_commit.as_ref() == Some(&commit))
+    };
+    assert!(
+        wait_for(known).await,
+        "the commit of the chart is not known"
+    );
+}
+
+/// A kind whose plural is not its name with an s.
+fn plural(mut definition: Value, plural: &str) -> Value {
+    let group = definition["spec"]["group"].as_str().unwrap().to_owned();
+    definition["spec"]["names"]["plural"] = json!(plural);
+    definition["metadata"]["name"] = json!(format!("{plural}.{group}"));
+    definition
 }
 
 #[tokio::test]

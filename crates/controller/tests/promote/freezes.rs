@@ -1,17 +1,23 @@
 //! Freezes: nothing is pushed, opened, merged or sent while one is closed.
 
 use api::Freeze;
+use apiserver::{Server, User};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{Api, api::DeleteParams};
 use serde_json::json;
 
-use crate::world::{World, apply, manifest, spec, wait_for};
+use crate::world::{World, apply, manifest, settings, spec, wait_for};
 
 const PROD: &str = "prod/app.yaml";
 
 /// dev and prod at 1.0.0.
 async fn dev_and_prod(change: impl FnOnce(&mut serde_json::Value)) -> World {
-    let world = World::with(&[(PROD, &manifest("1.0.0", "default:app:prod"))]).await;
+    dev_and_prod_on(&Server::in_memory(), change).await
+}
+
+async fn dev_and_prod_on(hub: &Server, change: impl FnOnce(&mut serde_json::Value)) -> World {
+    let files = [(PROD, &*manifest("1.0.0", "default:app:prod"))];
+    let world = World::on_hub(hub.client(), &files).await;
     world.leaf("dev", "dev", "1.0.0").await;
     world.leaf("prod", "prod", "1.0.0").await;
     let mut promotion = world.promotion();
@@ -105,6 +111,57 @@ async fn a_freeze_that_was_created_after_the_plan_is_seen_before_the_push() {
     thaw(&world).await;
     world.expect("prod 1.1.0 WaitingForMerge").await;
     promoter.abort();
+}
+
+/// A user who may do everything in one namespace and nothing elsewhere.
+async fn grant_in_one_namespace(world: &World, user: &str) {
+    let (group, version) = ("rbac.authorization.k8s.io", "rbac.authorization.k8s.io/v1");
+    let metadata = json!({"name": user, "namespace": "default"});
+    let everything = json!([{"apiGroups": ["*"], "resources": ["*"], "verbs": ["*"]}]);
+    let role = json!({
+        "apiVersion": version, "kind": "Role", "metadata": metadata, "rules": everything,
+    });
+    let binding = json!({
+        "apiVersion": version, "kind": "RoleBinding", "metadata": metadata,
+        "roleRef": {"apiGroup": group, "kind": "Role", "name": user},
+        "subjects": [{"apiGroup": group, "kind": "User", "name": user}],
+    });
+    apply(&world.hub, &role).await;
+    apply(&world.hub, &binding).await;
+}
+
+/// With `--watch-namespace` nothing may be listed in all namespaces.
+#[tokio::test]
+async fn in_one_namespace_a_freeze_of_clusters_is_seen_before_the_push() {
+    let hub = Server::in_memory();
+    let mut world = dev_and_prod_on(&hub, |promotion| promotion["manual"] = json!(true)).await;
+    let labels = json!({
+        "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
+        "metadata": {"name": "prod", "namespace": "default", "labels": {"stage": "prod"}},
+        "spec": {"secretRef": {"name": "prod"}},
+    });
+    apply(&world.hub, &labels).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    let promotions = world.expect("prod 1.1.0 AwaitingApproval").await;
+    world.stop();
+    let selector = json!({"matchLabels": {"stage": "prod"}});
+    let of_clusters = json!({"reason": "incident", "clusterSelector": selector});
+    freeze(&world, of_clusters).await;
+    grant_in_one_namespace(&world, "sluice").await;
+    world.approve(&promotions[0]).await;
+    let settings = controller::Settings {
+        namespace: Some("default".to_owned()),
+        ..settings()
+    };
+    let client = hub.client_as(User::new("sluice", &[]));
+    let leader = runtime::LeaderGuard::without_election();
+    let promoter = controller::PromotionReconciler::new(client, settings, leader).unwrap();
+    let running = tokio::spawn(controller::promotion::run(promoter));
+    world.expect("prod 1.1.0 Running/Frozen").await;
+    assert_untouched(&world).await;
+    thaw(&world).await;
+    world.expect("prod 1.1.0 WaitingForMerge").await;
+    running.abort();
 }
 
 #[tokio::test]

@@ -1,9 +1,16 @@
 //! What people do: approve, request, merge, close, push, edit, delete.
 
+use std::sync::{
+    Arc,
+    atomic::{AtomicUsize, Ordering},
+};
+
+use axum::response::IntoResponse;
 use controller::Settings;
-use kube::api::DeleteParams;
+use http::{Method, StatusCode};
+use kube::api::{DeleteParams, Patch, PatchParams};
 use serde_json::json;
-use testbed::forge::PullState;
+use testbed::forge::{PullState, Repository};
 
 use crate::world::{World, manifest, settings, spec, wait_for};
 
@@ -88,6 +95,45 @@ async fn a_closed_pull_request_rejects_its_revision() {
         .expect("prod 1.1.0 Abandoned, prod 1.1.0 WaitingForMerge")
         .await;
     assert_eq!(world.repository.pull_requests().await.len(), 2);
+}
+
+/// The forge fails twice to close a pull request.
+fn fail_to_close_twice(repository: &Repository) {
+    let failures = Arc::new(AtomicUsize::new(0));
+    repository.intercept_requests(Arc::new(move |request, next| {
+        let failures = failures.clone();
+        Box::pin(async move {
+            let closes =
+                request.method() == Method::PATCH && request.uri().path().ends_with("/pulls/1");
+            if closes && failures.fetch_add(1, Ordering::SeqCst) < 2 {
+                return StatusCode::INTERNAL_SERVER_ERROR.into_response();
+            }
+            next.run(request).await
+        })
+    }));
+}
+
+#[tokio::test]
+async fn a_rejection_closes_the_pull_request_with_the_note() {
+    let world = dev_and_prod(|_| {}).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    let open = world.expect("prod 1.1.0 WaitingForMerge").await;
+    fail_to_close_twice(&world.repository);
+    let rejection = json!({"by": "ann", "note": "it loses\norders"});
+    let patch = Patch::Merge(json!({"spec": {"rejection": rejection}}));
+    let name = open[0].metadata.name.as_deref().unwrap();
+    let (promotions, none) = (world.promotions(), PatchParams::default());
+    promotions.patch(name, &none, &patch).await.unwrap();
+    let ended = world.expect("prod 1.1.0 Abandoned/Rejected").await;
+    let message = ended[0].status.as_ref().unwrap().message.clone().unwrap();
+    assert_eq!(message, "ann rejected it: it loses\norders");
+    let pull = world.repository.pull_requests().await.remove(0);
+    assert_eq!(pull.state, PullState::Closed);
+    let is_note = |it: &&String| it.starts_with("Rejected by");
+    let notes: Vec<_> = pull.comments.iter().filter(is_note).collect();
+    assert_eq!(notes, ["Rejected by `ann`: it loses orders"], "only once");
+    world.expect_hold("app", "prod", "Rejected").await;
+    assert_eq!(world.version("main", PROD).await, "1.0.0");
 }
 
 #[tokio::test]

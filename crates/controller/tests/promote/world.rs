@@ -82,7 +82,11 @@ pub(crate) fn settings() -> Settings {
 impl World {
     /// A forge with these files on `main`, and the loops running, on embedded servers.
     pub(crate) async fn with(files: &[(&str, &str)]) -> Self {
-        let hub = Server::in_memory().client();
+        Self::on_hub(Server::in_memory().client(), files).await
+    }
+
+    /// The same on an embedded server of the test's own.
+    pub(crate) async fn on_hub(hub: Client, files: &[(&str, &str)]) -> Self {
         Self::on(hub, Clusters::Embedded, files).await
     }
 

@@ -278,11 +278,11 @@ impl<'a> AttemptContext<'a> {
         to.is_some_and(|to| to.auto_merge && !to.draft)
     }
 
-    /// The hold of an open pull request: of any gate where Sluice merges it, else of one that fails the
+    /// The hold of an open pull request: of any gate where Sluice merges it, approvals included, else of one that fails the
     /// revision or of a freeze, which people who merge it should know too.
     pub(super) fn merge_hold(&self) -> Option<Hold> {
         match self.is_automatic() {
-            true => self.hold(),
+            true => self.hold().or_else(|| self.approvals().hold()),
             false => self
                 .ask(gate::first_failure)
                 .or_else(|| self.ask(freeze::ask_again)),

@@ -14,13 +14,12 @@ use super::{
 };
 use crate::{
     conditions::{self, ConditionValue, cut},
+    gate::approvals::CHANGE_NOT_KNOWN,
     time::{Timestamp, later, stored},
 };
 
 /// The message of an open pull request without a problem.
 pub(super) const WAITS_TO_BE_MERGED: &str = "the pull request waits to be merged";
-/// Before the reason why what a promotion changes could not be read.
-const NOT_KNOWN: &str = "it cannot be approved yet, because what it changes is not known";
 /// The longest error message, in bytes.
 const LONGEST_MESSAGE: usize = 1024;
 
@@ -158,7 +157,7 @@ fn failed(
     status.reason = Some(failure.reason.clone());
     let is_unknown = status.phase == Some(Phase::AwaitingApproval) && status.change.is_none();
     let message = match is_unknown {
-        true => format!("{NOT_KNOWN}: {}", failure.message),
+        true => format!("{CHANGE_NOT_KNOWN}: {}", failure.message),
         false => failure.message.clone(),
     };
     status.message = Some(cut(&message, LONGEST_MESSAGE));

@@ -10,7 +10,7 @@ use super::{
     Ask, CandidateQuestion, EnvironmentQuestion, GATES, Gate, GateStage, PromotionQuestion,
     SiteQuestion,
 };
-use crate::{hold::Hold, plan::CandidateSource};
+use crate::{hold::Hold, plan::CandidateSource, time::Timestamp};
 
 /// A gate's answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -91,6 +91,13 @@ impl GateAnswer {
         }
     }
 
+    /// Whether it keeps its revision out for longer than another one.
+    fn opens_after(&self, other: &Self) -> bool {
+        let opens_at = |hold: &Hold| hold.opens_at.unwrap_or(Timestamp::MAX);
+        let (own, others) = (self.hold().map(opens_at), other.hold().map(opens_at));
+        own > others
+    }
+
     /// What people read about it: the hold, or by whose request it passes.
     pub fn message(&self) -> Option<String> {
         match &self.verdict {
@@ -154,16 +161,13 @@ pub(crate) fn answers_of_promotion(question: &PromotionQuestion<'_>) -> Vec<Gate
     GATES.iter().map(answer).collect()
 }
 
-/// Of the answers for two sites, for each gate the one that keeps its revision out.
+/// Of the answers for two sites, for each gate the one that keeps its revision out, or does so longer.
 pub(crate) fn merge(one: Vec<GateAnswer>, other: Vec<GateAnswer>) -> Vec<GateAnswer> {
     let pairs = one.into_iter().zip(other);
-    let closed =
-        pairs.map(
-            |(one, other)| match !one.verdict.is_closed() && other.verdict.is_closed() {
-                true => other,
-                false => one,
-            },
-        );
+    let closed = pairs.map(|(one, other)| match other.opens_after(&one) {
+        true => other,
+        false => one,
+    });
     closed.collect()
 }
 

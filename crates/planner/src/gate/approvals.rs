@@ -3,6 +3,8 @@
 //! It is asked of the existing promotion, so that people can read what they approve. An approval counts for
 //! one promotion and one change only, and only if its user is among those whom the policy names.
 
+mod counting;
+
 use std::borrow::Cow;
 
 use api::{
@@ -10,15 +12,15 @@ use api::{
     pipeline::{ApprovalPolicy, Approver, PromotionSettings},
     promotion::{Approval, ObservedApproval, Phase},
 };
-use kube::ResourceExt;
 
 use super::{Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
     hold::{Hold, HoldReason, list},
-    overrides::override_of,
     promotion_phase::phase_of,
-    time::{Timestamp, later, stored},
+    time::{Timestamp, stored},
 };
+
+pub use counting::NotCounted;
 
 pub(super) const GATE: Gate = Gate {
     name: "approvals",
@@ -28,46 +30,11 @@ pub(super) const GATE: Gate = Gate {
     again: Some(again),
 };
 
+/// Before the reason why what a promotion changes could not be read.
+pub(crate) const CHANGE_NOT_KNOWN: &str =
+    "it cannot be approved yet, because what it changes is not known";
 /// How approvals by the key of a webhook are named.
 pub(crate) const KEY_PREFIX: &str = "secret:";
-
-/// Why a given approval does not count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum NotCounted {
-    /// It is for another change than the promotion would make now.
-    OtherChange,
-    /// The policy does not name the user, nor the group of the approval.
-    NotAmongApprovers,
-    /// The user requested the promotion.
-    Requester,
-    /// It is not recorded who requested the promotion.
-    UnknownRequester,
-    /// It has expired.
-    Expired,
-    /// The controller has not recorded yet when it saw the approval.
-    NotObserved,
-    /// The key of a webhook counts only where one approval by anybody is enough.
-    Key,
-    /// The promotion belongs to a Pipeline of the same name that was deleted.
-    OtherPipeline,
-}
-
-impl NotCounted {
-    fn clause(self, by: &str) -> String {
-        match self {
-            Self::OtherChange => format!("{by} approved another change than this one"),
-            Self::NotAmongApprovers => format!("{by} is not among those whose approval counts"),
-            Self::Requester => format!("{by} requested it and cannot approve it"),
-            Self::UnknownRequester => {
-                format!("{by} may have requested it: the request names nobody")
-            }
-            Self::Expired => format!("the approval of {by} has expired"),
-            Self::NotObserved => format!("the approval of {by} is being recorded"),
-            Self::Key => format!("{by} is a key and not a person"),
-            Self::OtherPipeline => format!("{by} approved it for a pipeline that was deleted"),
-        }
-    }
-}
 
 /// The approvals of a promotion beside those that it needs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -88,6 +55,13 @@ impl ApprovalState {
     /// How many approvals are missing.
     pub fn missing(&self) -> usize {
         self.needed.saturating_sub(self.approved_by.len())
+    }
+
+    /// How many are missing once the controller has recorded those that were given.
+    pub fn missing_once_recorded(&self) -> usize {
+        let given = self.not_counted.iter();
+        let recorded = given.filter(|(_, because)| *because == NotCounted::NotObserved);
+        self.missing().saturating_sub(recorded.count())
     }
 }
 
@@ -118,18 +92,44 @@ pub fn approval_state(
     .state()
 }
 
-/// Whether the promotion has not got any further than to wait for approvals.
+/// Whether the promotion waits for approvals: before it is carried out, or, where some have expired since,
+/// before its pull request is merged.
 fn may_be_approved(promotion: &Promotion) -> bool {
     let spec = &promotion.spec;
     let is_open = spec.withdrawn.is_none() && spec.rejection.is_none();
-    let phase = phase_of(promotion);
-    is_open && phase.is_none_or(|phase| phase == Phase::AwaitingApproval)
+    let is_unmerged = match phase_of(promotion) {
+        None | Some(Phase::AwaitingApproval) => true,
+        Some(Phase::WaitingForMerge) => {
+            let status = promotion.status.as_ref();
+            let reason = status.and_then(|status| status.reason.as_deref());
+            reason == Some(HoldReason::AwaitingApproval.word())
+        }
+        Some(_) => false,
+    };
+    is_open && is_unmerged
 }
 
 /// Whether the controller has not looked at a new promotion yet. What it changes is not known then, so
 /// that an approval would not count.
 pub fn is_change_pending(promotion: &Promotion) -> bool {
     phase_of(promotion).is_none()
+}
+
+/// Why nobody can approve a promotion now, for people: it is not known what it changes.
+pub fn unknown_change(promotion: &Promotion) -> Option<String> {
+    let status = promotion.status.as_ref();
+    if status.is_some_and(|status| status.change.is_some()) {
+        return None;
+    }
+    let (spec, message) = (&promotion.spec, status.and_then(|it| it.message.as_deref()));
+    let because = message.and_then(|message| message.strip_prefix(CHANGE_NOT_KNOWN));
+    let because = because.unwrap_or(": the controller has not read it yet");
+    Some(format!(
+        "{} cannot be approved for {}, because what it changes is not known{because}; \
+         approve it again when that is resolved",
+        spec.shown_revision(),
+        spec.environment
+    ))
 }
 
 /// Whether a person can approve the promotion now, by the promotion alone: the controller says that it
@@ -144,7 +144,7 @@ pub(crate) fn is_awaited(promotion: &Promotion) -> bool {
         settings: None,
         now: Timestamp::MIN,
     };
-    let is_waiting = phase_of(promotion) == Some(Phase::AwaitingApproval);
+    let is_waiting = phase_of(promotion).is_some();
     question.is_missing() || is_waiting && unobserved(promotion).next().is_none()
 }
 
@@ -242,106 +242,6 @@ impl<'a> ApprovalQuestion<'a> {
         }
         state
     }
-
-    fn not_counted(&self, approval: &Approval, needed: &NeededApprovals<'_>) -> Option<NotCounted> {
-        let policy = &needed.policy;
-        if !self.is_of_this_pipeline() {
-            return Some(NotCounted::OtherPipeline);
-        }
-        if approval.by.starts_with(KEY_PREFIX) && !needed.keys_count {
-            return Some(NotCounted::Key);
-        }
-        if !self.is_for_this_change(approval) {
-            return Some(NotCounted::OtherChange);
-        }
-        if !is_among(approval, &policy.from) {
-            return Some(NotCounted::NotAmongApprovers);
-        }
-        if self.is_overridden_by(&approval.by) {
-            return Some(NotCounted::Requester);
-        }
-        if policy.not_requester
-            && let Some(because) = self.requested_by(&approval.by)
-        {
-            return Some(because);
-        }
-        policy.expires.as_ref()?;
-        match self.expires_at(approval, policy) {
-            None => Some(NotCounted::NotObserved),
-            Some(at) => (self.now >= at).then_some(NotCounted::Expired),
-        }
-    }
-
-    /// Whether the approval names the change that the promotion would make now. Earlier versions of
-    /// Sluice stored an approval without naming the change.
-    fn is_for_this_change(&self, approval: &Approval) -> bool {
-        let is_of_earlier_version = self.promotion.spec.approval.as_ref() == Some(approval);
-        let digest = approval
-            .change_digest
-            .as_deref()
-            .filter(|it| !it.is_empty());
-        is_of_earlier_version || digest == change_digest(self.promotion)
-    }
-
-    /// Whether the promotion was created for the Pipeline that exists now, not for a deleted one of
-    /// the same name.
-    fn is_of_this_pipeline(&self) -> bool {
-        let Some(uid) = self.pipeline.and_then(|it| it.metadata.uid.as_ref()) else {
-            return true;
-        };
-        let owners = self.promotion.owner_references().iter();
-        let mut pipelines = owners.filter(|owner| owner.kind == "Pipeline");
-        pipelines.all(|owner| owner.uid == *uid)
-    }
-
-    /// Whether the user overrode a gate for the promotion: then somebody else must approve.
-    fn is_overridden_by(&self, user: &str) -> bool {
-        let overriding = self.pipeline.and_then(|it| override_of(it, self.promotion));
-        overriding.is_some_and(|it| it.by.as_deref() == Some(user))
-    }
-
-    /// Whether the user asked for the promotion: it was created for their request, or their request
-    /// found it under way.
-    fn requested_by(&self, user: &str) -> Option<NotCounted> {
-        let own = self.promotion.spec.request.as_ref();
-        let own = own.map(|request| request.by.as_deref());
-        let status = self.pipeline.and_then(|it| it.status.as_ref());
-        let status = status.and_then(|it| it.environments.get(&self.promotion.spec.environment));
-        let last = status.and_then(|status| status.last_request.as_ref());
-        let name = self.promotion.metadata.name.as_ref();
-        let joined = last.filter(|last| name.is_some() && last.promotion.as_ref() == name);
-        let joined = joined.map(|last| last.by.as_deref());
-        let mut requesters = own.into_iter().chain(joined);
-        if requesters.clone().any(|by| by == Some(user)) {
-            return Some(NotCounted::Requester);
-        }
-        requesters
-            .any(|by| by.is_none())
-            .then_some(NotCounted::UnknownRequester)
-    }
-
-    fn expires_at(&self, approval: &Approval, policy: &ApprovalPolicy) -> Option<Timestamp> {
-        let expires = policy.expires.as_ref()?.length();
-        let status = self.promotion.status.as_ref()?;
-        let mut observed = status.approvals.iter();
-        let observed = observed.find(|it| it.by == approval.by && it.at == approval.at)?;
-        Some(later(observed.observed_at.as_ref()?.0, expires))
-    }
-}
-
-/// The digest of the change that a promotion would make now, as far as it is known.
-fn change_digest(promotion: &Promotion) -> Option<&str> {
-    let status = promotion.status.as_ref()?;
-    let change = status.change.as_ref();
-    change.map(|change| change.digest.as_str())
-}
-
-fn is_among(approval: &Approval, from: &[Approver]) -> bool {
-    let is_named = |it: &Approver| {
-        let is_user = it.user.as_ref() == Some(&approval.by);
-        is_user || it.group.is_some() && it.group == approval.group
-    };
-    from.is_empty() || from.iter().any(is_named)
 }
 
 /// `group sre or user ann`.
@@ -358,10 +258,11 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
     ApprovalQuestion::of(question).hold().into()
 }
 
-/// Whether a promotion needs approvals and has all of them.
+/// Whether a promotion needs approvals and has all of them. One that the controller is about to record
+/// counts: a newer candidate must not supersede what people have approved.
 pub(crate) fn is_complete(question: &PromotionQuestion<'_>) -> bool {
     let state = ApprovalQuestion::of(question).state();
-    state.is_some_and(|state| state.missing() == 0)
+    state.is_some_and(|state| state.missing_once_recorded() == 0)
 }
 
 impl<'a> ApprovalQuestion<'a> {
@@ -381,17 +282,19 @@ impl<'a> ApprovalQuestion<'a> {
         let environment = &self.promotion.spec.environment;
         let from = state.from.as_ref().map(|from| format!(" from {from}"));
         let from = from.unwrap_or_default();
-        let what = match (state.needed, state.missing()) {
-            (1, _) if from.is_empty() => format!("{revision} waits for approval"),
-            (needed, missing) => {
-                let more = if missing < needed { " more" } else { "" };
-                let approvals = if missing == 1 {
-                    "approval"
-                } else {
-                    "approvals"
-                };
-                format!("{revision} needs {missing}{more} {approvals}{from}")
-            }
+        let (missing, more) = (state.missing(), state.missing() < state.needed);
+        let more = if more { " more" } else { "" };
+        let approvals = match missing {
+            1 => format!("1{more} approval"),
+            missing => format!("{missing}{more} approvals"),
+        };
+        let what = match state.needed {
+            1 if from.is_empty() => format!("{revision} waits for approval"),
+            _ => format!("{revision} needs {approvals}{from}"),
+        };
+        let resolved_by = match state.needed {
+            1 => format!("an approval of {revision}{from}"),
+            _ => format!("{approvals} of {revision}{from}"),
         };
         let approved = (!state.approved_by.is_empty())
             .then(|| format!("approved by {}", list(&state.approved_by)));
@@ -401,7 +304,7 @@ impl<'a> ApprovalQuestion<'a> {
         Some(Hold::new(
             HoldReason::AwaitingApproval,
             clauses.join("; "),
-            format!("an approval of {revision}{from}"),
+            resolved_by,
         ))
     }
 }

@@ -325,7 +325,10 @@ pub(super) fn conclude(
         None => format!("{} runs already", wanted.shown()),
     };
     let name = promotion.map(|promotion| promotion.name.as_str());
-    let handled = handled(input, environment, request, (name, &text));
+    let handled = HandledRequest {
+        revision: name.map(|_| revision.clone()),
+        ..handled(input, environment, request, (name, &text))
+    };
     let overrides = std::mem::take(&mut says.overrides);
     says.overrides = overrides::remember(overrides, request, &handled, input.now);
     says.last_request = Some(handled);
@@ -367,6 +370,7 @@ pub(super) fn handled(
         id: request.id.clone(),
         by: request.by.clone(),
         promotion: promotion.map(str::to_owned),
+        revision: None,
         message: Some(text.to_owned()),
         refused: false,
         others: others.filter(|id| *id != request.id).collect(),

@@ -114,6 +114,24 @@ fn who_joins_a_promotion_under_way_has_requested_it() {
     );
 }
 
+/// A request for an environment whose targets have promotions of their own is for all of these.
+#[test]
+fn who_joins_the_promotions_of_several_targets_has_requested_them_all() {
+    let mut world = draw(
+        "dev[2.0.0 ok] > prod{policy 1 not-requester, per target}[1.0.0 ok, 1.0.0 ok]
+         promotion prod 2.0.0 AwaitingApproval by ada at - prod-1
+         promotion prod 2.0.0 AwaitingApproval by ada at - prod-2
+         request prod Promote 2.0.0 r1",
+    );
+    let (plan, model) = (world.plan(), world.model());
+    world.pipeline.status = Some(planner::apply(&plan, &model, now()));
+    for promotion in &world.promotions {
+        let state = planner::approval_state(promotion, Some(&world.pipeline), now()).unwrap();
+        let own = ("ada".to_owned(), planner::NotCounted::Requester);
+        assert_eq!(state.not_counted, [own], "{promotion:?}");
+    }
+}
+
 #[test]
 fn an_approval_expires_after_the_controller_saw_it() {
     check("1 expires:1h", "by ann~59m", "");
@@ -131,6 +149,9 @@ fn an_approval_expires_after_the_controller_saw_it() {
         "dev[2.0.0 ok] > prod{policy 2 expires:1h}[1.0.0 ok]
          promotion prod 2.0.0 AwaitingApproval by ann~20m by bob",
     );
+    let state =
+        planner::approval_state(&world.promotions[0], Some(&world.pipeline), now()).unwrap();
+    assert_eq!((state.missing(), state.missing_once_recorded()), (1, 0));
     let next = next_of(&world, "missing");
     let observed: Vec<_> = next
         .status
@@ -145,6 +166,35 @@ fn an_approval_expires_after_the_controller_saw_it() {
         Some(now() + minutes(40)),
         "the first one expires"
     );
+}
+
+/// An approval that expires while the pull request is open is needed again before Sluice merges it.
+#[test]
+fn an_approval_that_expires_before_the_merge_can_be_given_again() {
+    let draw = |approvals: &str| {
+        draw(&format!(
+            "dev[2.0.0 ok] > prod{{policy 1 expires:1h, merged by the forge}}[1.0.0 ok]
+             promotion prod 2.0.0 WaitingForMerge {approvals}"
+        ))
+    };
+    let merges = next_of(&draw("by ann~59m"), "open");
+    assert_eq!(merges.action, planner::ExternalAction::AskForMerge);
+    let mut world = draw("by ann~60m");
+    let next = next_of(&world, "open");
+    assert_eq!(next.action, planner::ExternalAction::Nothing);
+    assert_eq!(next.status.reason.as_deref(), Some("AwaitingApproval"));
+    let message = "it is not merged now: 2.0.0 waits for approval to enter prod; the approval of ann has \
+                   expired; resolved by an approval of 2.0.0";
+    assert_eq!(next.status.message.as_deref(), Some(message));
+    world.promotions[0].status = Some(next.status);
+    assert_eq!(
+        planner::approvable(&world.promotions, "shop", "prod").len(),
+        1
+    );
+    world.promotions[0].spec.approvals[0].at = Some(api::Time(now()));
+    world.promotions[0].status = Some(next_of(&world, "open").status);
+    let merges = next_of(&world, "open");
+    assert_eq!(merges.action, planner::ExternalAction::AskForMerge);
 }
 
 /// A person who replaces their approval has approved again.
@@ -170,6 +220,10 @@ fn an_approval_counts_for_one_change() {
     check("1", "changes d2 by ann@d1", other);
     check("1", "changes d1 by ann", other);
     check("1", "by ann@d1", other);
+    let early =
+        "2.0.0 waits for approval to enter prod; ann approved it before its change was known";
+    check("1", "unread by ann", early);
+    check("1", "unread by ann@d1", early);
     check(
         "manual",
         "changes d2 by secret:keys@d1",
@@ -199,7 +253,8 @@ fn the_approval_of_an_earlier_version_counts() {
     assert_eq!(next.action, planner::ExternalAction::CarryOut);
 }
 
-/// A Pipeline that was deleted and created again does not inherit approvals.
+/// A Pipeline that was deleted and created again does not inherit approvals. Whoever removes the owner of a
+/// promotion, so that it survives the deletion, gains nothing.
 #[test]
 fn an_approval_counts_for_the_pipeline_it_was_given_for() {
     let mut world = draw(
@@ -219,6 +274,9 @@ fn an_approval_counts_for_the_pipeline_it_was_given_for() {
         };
         assert_eq!(next.action, expected);
     }
+    world.promotions[0].metadata.owner_references = None;
+    let next = next_of(&world, "missing");
+    assert_eq!(next.action, planner::ExternalAction::Nothing);
 }
 
 /// The settings of the pipeline may have become stricter; then the promotion starts anew with them.

@@ -99,7 +99,7 @@ fn a_change_that_differs_waits_for_approval_again() {
 
 #[test]
 fn a_change_that_cannot_be_read_is_retried_and_says_why() {
-    let mut world = draw(WAITING);
+    let mut world = draw(&format!("{WAITING} unread"));
     let next = next_of(&world, "");
     let failure = Failure {
         reason: "NoMarker".to_owned(),
@@ -115,6 +115,16 @@ fn a_change_that_cannot_be_read_is_retried_and_says_why() {
         "{message}"
     );
     assert!(message.ends_with("no file has the marker"), "{message}");
+    let unread = &mut world.promotions[0];
+    unread.status = Some(status.clone());
+    assert_eq!(
+        planner::unknown_change(unread).as_deref(),
+        Some(
+            "2.0.0 cannot be approved for prod, because what it changes is not known: no file has the \
+             marker; approve it again when that is resolved"
+        )
+    );
+    assert_eq!(planner::unknown_change(&draw(WAITING).promotions[0]), None);
     // It stays that way until it is due or somebody edited what is at fault.
     world.promotions.last_mut().unwrap().status = Some(status.clone());
     let again = next_of(&world, "");

@@ -505,6 +505,8 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
         ..PromotionSpec::default()
     };
     let mut status = PromotionStatus::default();
+    // Where people approve it, what it changes is known unless the drawing says otherwise.
+    let mut is_unread = false;
     let mut words = words[1..].iter();
     while let Some(&word) = words.next() {
         let mut next = || words.next().unwrap().to_string();
@@ -533,6 +535,7 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
                     ..PromotionChange::default()
                 });
             }
+            "unread" => is_unread = true,
             "cancelled" => {
                 spec.withdrawn = Some(Withdrawal {
                     reason: "Cancelled by ada".to_owned(),
@@ -582,6 +585,16 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
                 None => status.phase = Some(phase(word)),
             },
         }
+    }
+    if !is_unread && spec.needs_approval && status.change.is_none() {
+        let digest = "drawn".to_owned();
+        for approval in &mut spec.approvals {
+            approval.change_digest.get_or_insert(digest.clone());
+        }
+        status.change = Some(PromotionChange {
+            digest,
+            ..PromotionChange::default()
+        });
     }
     let place = site_of(&spec, "default");
     let name = promotion_name("shop", &place, &spec.revision, spec.ordinal);

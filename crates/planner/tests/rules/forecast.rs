@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
+use api::pipeline::CoveringFreeze;
 use proptest::prelude::*;
 
 use crate::{
     drawing::{World, draw, now},
-    simulation::Simulation,
+    simulation::{FreezeTimes, Simulation},
 };
 
 fn forecast(world: &World) -> planner::EnvironmentForecast {
@@ -42,67 +43,155 @@ fn says_when_and_what_time_alone_does_not_bring() {
     );
 }
 
-/// A pipeline in some state. Targets of dev have been ready for a multiple of five minutes.
-fn world() -> impl Strategy<Value = String> {
+#[test]
+fn of_several_targets_the_last_one_counts() {
+    let mut world =
+        draw("dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2, 1.0.0 ok on c3]");
+    let freeze = |cluster: &str, hours: i64| CoveringFreeze {
+        name: format!("of-{cluster}"),
+        environments: vec!["prod".to_owned()],
+        clusters: Some(vec![cluster.to_owned()]),
+        times: api::freeze::FreezeTimes {
+            not_after: Some(api::Time(now() + jiff::SignedDuration::from_hours(hours))),
+            ..Default::default()
+        },
+        ..CoveringFreeze::default()
+    };
+    world.pipeline.status.as_mut().unwrap().freezes =
+        vec![freeze("c1", 2), freeze("c2", 3), freeze("c3", 1)];
+    let expected =
+        "prod: 2.0.0 not before Fri 2027-01-15 11:00 UTC (freeze until Fri 2027-01-15 11:00 UTC)";
+    assert_eq!(forecast(&world).text(), expected);
+}
+
+/// A random pipeline, its promotions and its Freezes. All times are multiples of five minutes.
+#[derive(Clone, Debug)]
+struct Situation {
+    drawing: String,
+    freezes: Vec<(FreezeTimes, bool)>,
+}
+
+/// A target of dev, ready for a while or not.
+fn target() -> impl Strategy<Value = String> {
     let target = (0..3_usize, 0..20_u64, prop::bool::weighted(0.9));
-    let target = target.prop_map(|(revision, age, is_ready)| {
+    target.prop_map(|(revision, age, is_ready)| {
         let revision = ["1.0.0", "2.0.0", "3.0.0"][revision];
         match is_ready {
             true => format!("{revision} ok {}m", age * 5),
             false => format!("{revision} broken"),
         }
-    });
-    let setting = |text: &'static str, weight: f64| {
-        prop::bool::weighted(weight).prop_map(move |is_set| is_set.then(|| text.to_owned()))
-    };
-    let soak = prop::option::of(prop::sample::select(vec!["15m", "30m", "90m"]));
-    let settings = (
-        soak.prop_map(|soak| soak.map(|soak| format!("soak {soak}"))),
-        setting("manual", 0.3),
-        setting("any", 0.3),
-        setting("suspended", 0.1),
-    );
-    let under_way = setting("\npromotion prod 2.0.0 Running", 0.3);
-    let dev = prop::collection::vec(target, 1..3);
-    (dev, settings, under_way).prop_map(|(dev, (soak, manual, any, suspended), under_way)| {
-        let settings = [soak, manual, any, suspended];
-        let settings: Vec<_> = settings.into_iter().flatten().collect();
-        let settings = match settings.is_empty() {
-            true => String::new(),
-            false => format!("{{{}}}", settings.join(", ")),
-        };
-        let under_way = under_way.unwrap_or_default();
-        format!(
-            "dev[{}] > prod{settings}[1.0.0 ok]{under_way}",
-            dev.join(", ")
-        )
     })
 }
 
+fn sometimes(weight: f64, text: &'static str) -> impl Strategy<Value = Option<String>> {
+    prop::bool::weighted(weight).prop_map(move |is_set| is_set.then(|| text.to_owned()))
+}
+
+fn one_of(texts: &[&'static str]) -> impl Strategy<Value = Option<String>> + use<> {
+    prop::sample::select(texts.to_vec())
+        .prop_map(|text| (!text.is_empty()).then(|| text.to_owned()))
+}
+
+/// The settings of prod, in braces.
+fn settings() -> impl Strategy<Value = String> {
+    let soak = one_of(&["", "", "soak 15m", "soak 30m", "soak 90m"]);
+    let policies = [
+        "",
+        "",
+        "manual",
+        "policy 1 group:sre expires:30m",
+        "policy 2 group:sre",
+        "policy 2 group:sre expires:30m",
+    ];
+    let all = (
+        soak,
+        one_of(&policies),
+        sometimes(0.3, "any"),
+        sometimes(0.1, "suspended"),
+    );
+    all.prop_map(|(soak, policy, any, suspended)| {
+        let all = [soak, policy, any, suspended];
+        let all: Vec<_> = all.into_iter().flatten().collect();
+        format!("{{{}}}", all.join(", "))
+    })
+}
+
+/// A promotion that exists already, with approvals that the controller saw some time ago, or a request.
+fn under_way() -> impl Strategy<Value = Option<String>> {
+    let phase = prop::sample::select(vec!["", "AwaitingApproval", "Running"]);
+    let approvals = prop::collection::vec(0..8_u64, 0..3);
+    let promotion = (
+        prop::sample::select(vec!["2.0.0", "3.0.0"]),
+        phase,
+        approvals,
+    );
+    let promotion = promotion.prop_map(|(revision, phase, approvals)| {
+        let approvals = ["ann", "bob"].iter().zip(approvals);
+        let approvals = approvals.map(|(by, age)| format!("by {by}/sre~{}m", age * 5));
+        let approvals = approvals.collect::<Vec<_>>().join(" ");
+        Some(format!("promotion prod {revision} {phase} {approvals}"))
+    });
+    let rollback = Just(Some(
+        "ran prod 0.9.0 1.0.0\nrequest prod Rollback 0.9.0 r1".to_owned(),
+    ));
+    prop_oneof![3 => Just(None), 5 => promotion, 1 => rollback]
+}
+
+fn freeze() -> impl Strategy<Value = (FreezeTimes, bool)> {
+    let times = (0..4_usize, -4..12_i64, 1..24_i64).prop_map(|(kind, begin, length)| {
+        let range = begin * 5..(begin + length) * 5;
+        match kind {
+            0 => FreezeTimes::Stop(begin * 5),
+            1 => FreezeTimes::Between(range),
+            2 => FreezeTimes::Daily(range),
+            _ => FreezeTimes::OpenDaily(range),
+        }
+    });
+    (times, any::<bool>())
+}
+
+fn situation() -> impl Strategy<Value = Situation> {
+    let dev = prop::collection::vec(target(), 1..3);
+    let freezes = prop::collection::vec(freeze(), 0..3);
+    let all = (dev, settings(), under_way(), freezes);
+    all.prop_map(|(dev, settings, under_way, freezes)| {
+        let dev = dev.join(", ");
+        let facts = under_way.map_or(String::new(), |facts| format!("\n{facts}"));
+        let drawing = format!("dev[{dev}] > prod{settings}[1.0.0 ok]{facts}");
+        Situation { drawing, freezes }
+    })
+}
+
+/// How many times the loops run, every five minutes.
+const TICKS: u32 = 60;
+const TICK: Duration = Duration::from_secs(300);
+
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: 200,
+        cases: 400,
         failure_persistence: None,
         ..ProptestConfig::default()
     })]
 
     /// Nobody does anything, and the clock runs. Sluice opens the pull request exactly when the forecast
-    /// says, and never if something is needed.
+    /// says and for that revision, and never if something is needed.
     #[test]
-    fn the_loops_do_what_was_forecast(drawing in world()) {
-        let world = draw(&drawing);
-        let forecast = forecast(&world);
-        let mut simulation = Simulation::new(world);
-        let mut opened_at = None;
-        for _ in 0..30 {
+    fn the_loops_do_what_was_forecast(situation in situation()) {
+        let mut simulation = Simulation::new(draw(&situation.drawing));
+        for (times, allows_rollback) in &situation.freezes {
+            simulation.freeze(times, *allows_rollback);
+        }
+        let forecast = simulation.forecast();
+        let end = simulation.now + TICK * TICKS;
+        let mut opened = None;
+        while opened.is_none() && simulation.now < end {
             simulation.plan(false);
             simulation.attempt(false);
-            if opened_at.is_none() && simulation.has_opened() {
-                opened_at = Some(simulation.now);
-            }
-            simulation.now += Duration::from_secs(300);
+            opened = simulation.first_opened().map(|it| (simulation.now, it.to_owned()));
+            simulation.now += TICK;
         }
-        let expected = forecast.not_before.filter(|_| forecast.needs.is_empty());
-        prop_assert_eq!(opened_at, expected, "{:?} {}", forecast, drawing);
+        let expected = forecast.not_before.filter(|at| forecast.needs.is_empty() && *at < end);
+        let expected = expected.zip(forecast.revision.clone());
+        prop_assert_eq!(opened, expected, "{:?} {:?}", forecast, situation);
     }
 }

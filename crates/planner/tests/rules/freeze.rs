@@ -6,6 +6,7 @@ use api::{
     Freeze, Time,
     freeze::{AllowedPromotion, FreezeSpec, FreezeTimes},
     pipeline::{CoveringFreeze, Override, RanRevision, Request, RequestKind, StoredOverride},
+    promotion::{Approval, PromotionChange},
 };
 use planner::{ExternalAction, FreezeScope, FreezeState, covering_freezes, freeze_state};
 use serde_json::json;
@@ -205,8 +206,36 @@ fn overridden(passes: &[&str], stored: &str) -> World {
         reason: "incident 7".to_owned(),
         passes: passes.iter().map(|it| (*it).to_owned()).collect(),
         at: Some(ago(stored)),
+        revision: None,
     }];
     world
+}
+
+#[test]
+fn who_overrides_does_not_approve() {
+    let state = |by: &str| {
+        let mut world = overridden(&["freeze/stop"], "1m");
+        let settings = world.pipeline.spec.promotion.as_mut().unwrap();
+        settings.manual = true;
+        let promotion = &mut world.promotions[0];
+        promotion.spec.needs_approval = true;
+        promotion.spec.approvals = vec![Approval {
+            by: by.to_owned(),
+            change_digest: Some("d".to_owned()),
+            ..Approval::default()
+        }];
+        let status = promotion.status.get_or_insert_default();
+        status.change = Some(PromotionChange {
+            digest: "d".to_owned(),
+            ..PromotionChange::default()
+        });
+        let state = planner::approval_state(&world.promotions[0], Some(&world.pipeline), now());
+        let action = next_of(&world, "missing").action;
+        (state.unwrap().not_counted, action)
+    };
+    let own = vec![("ann".to_owned(), planner::NotCounted::Requester)];
+    assert_eq!(state("ann"), (own, ExternalAction::Nothing));
+    assert_eq!(state("bob"), (Vec::new(), ExternalAction::CarryOut));
 }
 
 #[test]

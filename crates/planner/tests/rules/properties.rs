@@ -5,7 +5,10 @@ use std::time::Duration;
 use api::{check_run::CheckVerdict, pipeline::RequestKind};
 use proptest::prelude::*;
 
-use crate::{drawing::draw, simulation::Simulation};
+use crate::{
+    drawing::draw,
+    simulation::{FreezeTimes, Simulation},
+};
 
 /// Something that happens to the world between two passes.
 #[derive(Clone, Debug)]
@@ -46,8 +49,7 @@ enum Happening {
     },
     Suspend(bool),
     Freeze {
-        minutes: i64,
-        is_daily: bool,
+        times: FreezeTimes,
         allows_rollback: bool,
     },
     Thaw,
@@ -61,6 +63,18 @@ enum Happening {
     Wait(u64),
     /// The clock is set back.
     SetBack(u64),
+}
+
+fn freeze_times() -> impl Strategy<Value = FreezeTimes> {
+    (0..4_usize, 0..90_i64, 1..600_i64).prop_map(|(kind, begin, minutes)| {
+        let range = begin..begin + minutes;
+        match kind {
+            0 => FreezeTimes::Stop(begin),
+            1 => FreezeTimes::Between(range),
+            2 => FreezeTimes::Daily(range),
+            _ => FreezeTimes::OpenDaily(range),
+        }
+    })
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
@@ -88,9 +102,8 @@ fn happening() -> impl Strategy<Value = Happening> {
         1 => (any::<bool>(), revision)
             .prop_map(|(kind, revision)| Happening::Request { kind, revision }),
         1 => any::<bool>().prop_map(Happening::Suspend),
-        2 => (1..600_i64, any::<bool>(), any::<bool>()).prop_map(
-            |(minutes, is_daily, allows_rollback)| Happening::Freeze { minutes, is_daily, allows_rollback }
-        ),
+        2 => (freeze_times(), any::<bool>())
+            .prop_map(|(times, allows_rollback)| Happening::Freeze { times, allows_rollback }),
         2 => Just(Happening::Thaw),
         8 => (0..8_usize, prop::sample::select(vec![
             CheckVerdict::Running,
@@ -163,10 +176,9 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
         }
         Happening::Suspend(suspend) => simulation.world.pipeline.spec.suspend = *suspend,
         Happening::Freeze {
-            minutes,
-            is_daily,
+            times,
             allows_rollback,
-        } => simulation.freeze(*minutes, *is_daily, *allows_rollback),
+        } => simulation.freeze(times, *allows_rollback),
         Happening::Thaw => simulation.thaw(),
         Happening::Decide { nth, verdict } => simulation.decide_check(*nth, *verdict),
         Happening::DeleteCheck(nth) => simulation.delete_check(*nth),

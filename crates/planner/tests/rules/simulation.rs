@@ -60,21 +60,36 @@ pub(crate) struct Simulation {
 #[derive(Clone, Debug)]
 struct SimulatedFreeze {
     freeze: Freeze,
-    /// It is closed at these seconds since the epoch, or of each day.
+    /// It is closed at these seconds since the epoch, or of each day; or open only then.
     seconds: std::ops::Range<i64>,
     is_daily: bool,
+    is_open_then: bool,
     allows_rollback: bool,
+}
+
+/// When a Freeze is closed, in minutes from now.
+#[derive(Clone, Debug)]
+pub(crate) enum FreezeTimes {
+    /// From then on, until somebody deletes it.
+    Stop(i64),
+    /// Once.
+    Between(std::ops::Range<i64>),
+    /// Every day.
+    Daily(std::ops::Range<i64>),
+    /// Every day but then.
+    OpenDaily(std::ops::Range<i64>),
 }
 
 impl SimulatedFreeze {
     fn is_closed(&self, now: Timestamp) -> bool {
         let now = now.as_second();
-        match self.is_daily {
+        let is_within = match self.is_daily {
             true => [0, 86_400]
                 .iter()
                 .any(|add| self.seconds.contains(&(now % 86_400 + add))),
             false => self.seconds.contains(&now),
-        }
+        };
+        is_within != self.is_open_then
     }
 }
 
@@ -403,7 +418,12 @@ impl Simulation {
         let counts = |approval: &&Approval| {
             let observed = status.approvals.iter().find(|it| it.by == approval.by);
             let observed = observed.and_then(|it| it.observed_at.as_ref());
-            let is_fresh = observed.is_some_and(|at| self.now < at.0 + EXPIRES);
+            let expires = spec
+                .approval_policy
+                .as_ref()
+                .and_then(|it| it.expires.as_ref());
+            let is_fresh =
+                expires.is_none() || observed.is_some_and(|at| self.now < at.0 + EXPIRES);
             let is_by_policy = ["ann", "bob", "dan"].contains(&approval.by.as_str())
                 && (spec.request.is_none() || approval.by != REQUESTER)
                 && is_fresh;
@@ -435,38 +455,63 @@ impl Simulation {
         }))
     }
 
-    /// Somebody stops promotions for some minutes, or for as long each day from now on.
-    pub(crate) fn freeze(&mut self, minutes: i64, is_daily: bool, allows_rollback: bool) {
-        let second = self.now.as_second();
+    /// Somebody stops promotions.
+    pub(crate) fn freeze(&mut self, times: &FreezeTimes, allows_rollback: bool) {
         let mut spec = FreezeSpec {
             reason: "random".to_owned(),
             allow: (!allows_rollback).then(Vec::new),
             ..FreezeSpec::default()
         };
-        let mut begin = second;
-        if is_daily {
-            begin = second % 86_400 / 60 * 60;
-            spec.closed = vec![ScheduleWindow {
+        let now = self.now.as_second();
+        let from_now = |minutes: i64| Timestamp::from_second(now + minutes * 60).unwrap();
+        let daily = |minutes: &std::ops::Range<i64>| {
+            let begin = from_now(minutes.start).as_second() % 86_400 / 60 * 60;
+            let length = minutes.end - minutes.start;
+            let window = ScheduleWindow {
                 cron: format!("{} {} * * *", begin / 60 % 60, begin / 3_600),
-                window: format!("{minutes}m").parse().unwrap(),
+                window: format!("{length}m").parse().unwrap(),
                 time_zone: None,
-            }];
-        } else {
-            let end = Timestamp::from_second(second + minutes * 60).unwrap();
-            spec.not_before = Some(Time(Timestamp::from_second(second).unwrap()));
-            spec.not_after = Some(Time(end));
+            };
+            (begin..begin + length * 60, vec![window])
+        };
+        let seconds;
+        match times {
+            FreezeTimes::Stop(begin) => {
+                spec.not_before = Some(Time(from_now(*begin)));
+                seconds = from_now(*begin).as_second()..i64::MAX;
+            }
+            FreezeTimes::Between(minutes) => {
+                let (begin, end) = (from_now(minutes.start), from_now(minutes.end));
+                (spec.not_before, spec.not_after) = (Some(Time(begin)), Some(Time(end)));
+                seconds = begin.as_second()..end.as_second();
+            }
+            FreezeTimes::Daily(minutes) => (seconds, spec.closed) = daily(minutes),
+            FreezeTimes::OpenDaily(minutes) => (seconds, spec.open_only) = daily(minutes),
         }
         let mut freeze = Freeze::new(&format!("freeze-{}", self.freezes.len()), spec);
-        freeze
-            .metadata
-            .namespace
-            .clone_from(&self.world.pipeline.metadata.namespace);
+        let namespace = &self.world.pipeline.metadata.namespace;
+        freeze.metadata.namespace.clone_from(namespace);
         self.freezes.push(SimulatedFreeze {
             freeze,
-            seconds: begin..begin + minutes * 60,
-            is_daily,
+            seconds,
+            is_daily: matches!(times, FreezeTimes::Daily(_) | FreezeTimes::OpenDaily(_)),
+            is_open_then: matches!(times, FreezeTimes::OpenDaily(_)),
             allows_rollback,
         });
+    }
+
+    /// The forecast for prod from the stored objects, with the Freezes that cover the pipeline.
+    pub(crate) fn forecast(&mut self) -> planner::EnvironmentForecast {
+        let freezes = self.covering();
+        let World {
+            pipeline,
+            promotions,
+            ..
+        } = &mut self.world;
+        pipeline.status.as_mut().unwrap().freezes = freezes;
+        let model = pipeline.status.clone().unwrap();
+        let all = planner::forecast(pipeline, &model, promotions, self.now);
+        all.into_iter().find(|it| it.environment == "prod").unwrap()
     }
 
     /// Somebody deletes every Freeze.
@@ -644,11 +689,8 @@ impl Simulation {
         let spec = &promotion.spec;
         let model = self.world.model();
         let prod = &model.environments["prod"];
-        let answers = prod
-            .last_request
-            .as_ref()
-            .and_then(|it| it.promotion.as_ref());
-        let is_asked = spec.request.is_some() || answers == promotion.metadata.name.as_ref();
+        let last = prod.last_request.as_ref();
+        let is_asked = spec.request.is_some() || last.is_some_and(|last| last.led_to(promotion));
         if is_asked || spec.cause.is_some() {
             return;
         }
@@ -730,9 +772,10 @@ impl Simulation {
         }
     }
 
-    /// Whether Sluice has opened a pull request.
-    pub(crate) fn has_opened(&self) -> bool {
-        !self.pull_requests.is_empty()
+    /// The revision for which Sluice opened the first pull request.
+    pub(crate) fn first_opened(&self) -> Option<&str> {
+        let first = self.pull_requests.first();
+        first.map(|it| it.revision.as_str())
     }
 
     fn set_state(&mut self, owner: &str, state: &'static str) {

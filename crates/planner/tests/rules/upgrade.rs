@@ -1,6 +1,7 @@
 //! Objects as the version before stored them, read and written by this one.
 
 use api::{Pipeline, Promotion, Revision, app::AppReading};
+use kube::Resource;
 use planner::{
     AttemptInput, ExternalAction, ObservedApp, ObservedEnvironment, ObservedPipeline,
     ObservedPullRequest, ObservedTarget, TargetState,
@@ -66,6 +67,7 @@ fn stored_promotion(pipeline: &Pipeline, revision: &str, status: Value) -> Promo
         "metadata": {
             "name": format!("shop-prod-{revision}"), "namespace": "default",
             "creationTimestamp": "2027-01-14T06:00:00Z", "generation": 2,
+            "ownerReferences": pipeline.controller_owner_ref(&()).map(|owner| [owner]),
         },
         "spec": {
             "pipeline": "shop", "environment": "prod", "revision": revision, "version": revision,

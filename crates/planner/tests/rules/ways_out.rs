@@ -61,17 +61,17 @@ impl Simulation {
             HoldReason::RequestUnderWay
             | HoldReason::ApprovedUnderWay
             | HoldReason::WaitingForPredecessor => self.end_what_is_under_way(),
-            // Without mending what failed, the request fails as well.
-            HoldReason::PromotionFailed => {
+            HoldReason::PromotionFailed
+            | HoldReason::SourceFailed
+            | HoldReason::OlderThanRunning
+            | HoldReason::AlreadyRan
+            | HoldReason::Rejected => {
+                // Without mending what failed there, the request fails as well.
                 for truth in self.truth.get_mut("prod").unwrap() {
                     truth.failed = None;
                 }
                 self.request(RequestKind::Promote, revision);
             }
-            HoldReason::SourceFailed
-            | HoldReason::OlderThanRunning
-            | HoldReason::AlreadyRan
-            | HoldReason::Rejected => self.request(RequestKind::Promote, revision),
             HoldReason::Verifying | HoldReason::CheckPending => self.pass_checks(),
             HoldReason::VerificationFailed => self.request(RequestKind::Promote, revision),
             HoldReason::CheckFailed | HoldReason::RollbackNotPossible => {

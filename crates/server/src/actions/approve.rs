@@ -13,7 +13,7 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
-use planner::hook::awaiting_approval;
+use planner::{hook::awaiting_approval, is_change_pending};
 use runtime::ObjectKey;
 use serde_json::{Value, json};
 
@@ -52,13 +52,12 @@ impl AppState {
     }
 
     /// Adds an approval to a promotion, or replaces the one by the same user. It is for the change that
-    /// the promotion says it makes.
+    /// the promotion says it makes; callers check that this is known.
     pub(crate) async fn approve(
         &self,
         promotion: &Promotion,
         approval: Approval,
     ) -> Result<(), kube::Error> {
-        let promotion = &self.with_phase(promotion).await?;
         let status = promotion.status.as_ref();
         let change = status.and_then(|status| status.change.as_ref());
         let approval = Approval {
@@ -75,13 +74,14 @@ impl AppState {
         self.patch_promotion(promotion, add).await
     }
 
-    /// Waits until the controller has looked at a new promotion: only then is known what it changes.
-    async fn with_phase(&self, promotion: &Promotion) -> Result<Promotion, kube::Error> {
+    /// The promotion once the controller has looked at it: only then is known what it changes. Waits for
+    /// that for a bounded time.
+    pub(crate) async fn prepared(&self, promotion: &Promotion) -> Result<Promotion, kube::Error> {
         let namespace = promotion.namespace().unwrap_or_default();
         let api: Api<Promotion> = Api::namespaced(self.client.clone(), &namespace);
         let mut newest = promotion.clone();
         for _ in 0..PHASE_POLLS {
-            if newest.status.as_ref().is_some_and(|it| it.phase.is_some()) {
+            if !is_change_pending(&newest) {
                 break;
             }
             tokio::time::sleep(PHASE_POLL).await;

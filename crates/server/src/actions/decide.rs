@@ -7,7 +7,9 @@ use api::{
 };
 use http::StatusCode;
 use kube::ResourceExt;
-use planner::{approving_group, hook::awaiting_approval, is_change_pending, rejectable};
+use planner::{
+    approving_group, hook::awaiting_approval, is_change_pending, rejectable, unknown_change,
+};
 
 use super::{ActionBody, ActionResult, EnvironmentAction, recorded_name};
 use crate::{access::AccessRequest, problem::Problem, view};
@@ -26,6 +28,9 @@ impl EnvironmentAction<'_> {
         }
         if waiting.is_empty() {
             let detail = self.not_awaiting_approval(revision);
+            return Err(Problem::new(StatusCode::CONFLICT, detail));
+        }
+        if let Some(detail) = waiting.iter().find_map(unknown_change) {
             return Err(Problem::new(StatusCode::CONFLICT, detail));
         }
         if waiting.iter().any(|it| !is_change_read(it, body)) {
@@ -122,16 +127,17 @@ impl EnvironmentAction<'_> {
     }
 
     /// Approves what the caller's own request led to, if they may approve and their approval counts. Waits
-    /// until the controller has computed what it changes.
+    /// until the controller has computed what it changes; returns why it could not be approved, if that is
+    /// not known.
     pub(super) async fn approve_own(
         &self,
         request: &Request,
         promotion: &str,
-    ) -> Result<(), Problem> {
+    ) -> Result<Option<String>, Problem> {
         let access = AccessRequest::new("approve", self.key).environment(self.environment);
         // Who overrides a gate needs somebody else's approval.
         if request.override_gates.is_some() || !self.caller.may(&access).await? {
-            return Ok(());
+            return Ok(None);
         }
         self.wait_until_prepared(promotion).await;
         let all = self.app_state.list_promotions(self.key).await?;
@@ -144,10 +150,13 @@ impl EnvironmentAction<'_> {
             asked.is_some_and(|asked| asked.id == request.id)
         });
         for promotion in own.filter(|it| self.check_counts(&it.spec).is_ok()) {
+            if let Some(text) = unknown_change(promotion) {
+                return Ok(Some(text));
+            }
             self.store_approval(promotion, request.note.as_deref())
                 .await?;
         }
-        Ok(())
+        Ok(None)
     }
 }
 

@@ -105,6 +105,9 @@ fn form(promotion: &Promotion, context: &DecisionContext<'_>, csrf: &str) -> Ele
     };
     // The enter key presses the first button.
     let approve = button("main", "approve", "Approve");
+    let approve = approve.text(format_args!("Approve {}", shortened(&revision)));
+    // Why it cannot be approved is among the facts.
+    let approve = change.is_some().then_some(approve);
     let reject = button("danger", "reject", "Reject");
     let consequence = "Ends the promotion, closes its pull request and rejects the revision";
     let back = context.back.map(|back| hidden_field("back", back));
@@ -115,7 +118,7 @@ fn form(promotion: &Promotion, context: &DecisionContext<'_>, csrf: &str) -> Ele
         .child(hidden_field("revision", &spec.revision))
         .child(change.map(|change| hidden_field("change", &change.digest)))
         .child(note())
-        .child(approve.text(format_args!("Approve {}", shortened(&revision))))
+        .child(approve)
         .child(reject.with("title", consequence).text("Reject"))
 }
 

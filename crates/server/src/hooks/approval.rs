@@ -6,9 +6,12 @@ use api::{Promotion, pipeline::PipelineSpec, promotion::Approval};
 use axum::{extract::State, response::Response};
 use http::StatusCode;
 use kube::ResourceExt;
-use planner::hook::{
-    ApprovalSignature, AwaitedPromotion, HookRefusal, approval_secret, approved_by,
-    awaiting_approval,
+use planner::{
+    hook::{
+        ApprovalSignature, AwaitedPromotion, HookRefusal, approval_secret, approved_by,
+        awaiting_approval,
+    },
+    unknown_change,
 };
 use runtime::ObjectKey;
 use tracing::error;
@@ -18,6 +21,9 @@ use super::{
     response,
 };
 use crate::{AppState, object_names::parse_key};
+
+/// How the answer to a refused approval begins.
+const FAILED: &str = "failed approving promotion";
 
 pub(super) struct ApprovalRoute {
     pipeline: ObjectKey,
@@ -72,10 +78,17 @@ async fn approve(
 ) -> Result<Response, kube::Error> {
     let environment = request.route.environment.as_str();
     let all = app_state.list_promotions(&request.key).await?;
-    let approved = match approved(request, &all) {
+    let mut approved = match approved(request, &all) {
         Ok(approved) => approved,
         Err((code, text)) => return Ok(response::text(code, text)),
     };
+    for promotion in &mut approved {
+        *promotion = app_state.prepared(promotion).await?;
+        if let Some(text) = unknown_change(promotion) {
+            let text = format!("{FAILED}: {text}");
+            return Ok(response::text(StatusCode::UNPROCESSABLE_ENTITY, text));
+        }
+    }
     let spec = &request.pipeline.spec;
     if spec.environments.iter().all(|it| it.name != environment) {
         let refusal = HookRefusal::UnknownEnvironment {
@@ -126,9 +139,8 @@ fn approved(
         .iter()
         .flat_map(|revision| awaiting_approval(all, &pipeline.name, environment, revision))
         .collect();
-    let failed = "failed approving promotion";
     if waiting.is_empty() {
-        return Err((StatusCode::UNPROCESSABLE_ENTITY, failed.to_owned()));
+        return Err((StatusCode::UNPROCESSABLE_ENTITY, FAILED.to_owned()));
     }
     let approved = match signature(request) {
         Some(signature) => approved_by(&signature, &waiting, all),
@@ -136,7 +148,7 @@ fn approved(
     };
     match approved {
         Ok(approved) => Ok(approved.into_iter().cloned().collect()),
-        Err(refusal) => Err((StatusCode::UNAUTHORIZED, format!("{failed}: {refusal}"))),
+        Err(refusal) => Err((StatusCode::UNAUTHORIZED, format!("{FAILED}: {refusal}"))),
     }
 }
 

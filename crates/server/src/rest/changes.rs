@@ -6,15 +6,13 @@ use api::Change;
 use axum::{
     Json,
     extract::{FromRequest, Query, State},
-    response::{IntoResponse, Response},
+    response::Response,
 };
-use http::{StatusCode, header};
-use kube::{Api, ResourceExt};
 
 use super::{
     body::read_json,
     path::{NamespacePath, PathKey},
-    show::{ListQuery, ListResponse, list, without_managed_fields},
+    show::{ListQuery, ListResponse, created, list_of_namespace, without_managed_fields},
 };
 use crate::{
     AppState,
@@ -45,10 +43,7 @@ pub(super) async fn create(
     file: ProposedFile,
 ) -> Result<Response, Problem> {
     let change = propose(&app_state, &caller, &namespace, file).await?;
-    let location = format!("/api/v1/changes/{namespace}/{}", change.name_any());
-    let location = [(header::LOCATION, location)];
-    let body = Json(without_managed_fields(change));
-    Ok((StatusCode::CREATED, location, body).into_response())
+    Ok(created(CHANGES, change))
 }
 
 pub(super) async fn all(
@@ -57,10 +52,7 @@ pub(super) async fn all(
     NamespacePath(namespace): NamespacePath,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<ListResponse<Change>>, Problem> {
-    let access = AccessRequest::list(CHANGES, Some(&namespace));
-    caller.authorize(access).await?;
-    let changes = Api::namespaced(app_state.client.clone(), &namespace);
-    list(&changes, query).await
+    list_of_namespace(&app_state, &caller, CHANGES, (&namespace, query)).await
 }
 
 pub(super) async fn one(

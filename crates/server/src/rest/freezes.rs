@@ -6,19 +6,18 @@ use api::Freeze;
 use axum::{
     Json,
     extract::{FromRequest, Query, State},
-    response::{IntoResponse, Response},
+    response::Response,
 };
-use http::{StatusCode, header};
-use kube::{Api, ResourceExt};
+use http::StatusCode;
 
 use super::{
     body::read_json,
     path::{NamespacePath, PathKey},
-    show::{ListQuery, ListResponse, list, without_managed_fields},
+    show::{ListQuery, ListResponse, created, list_of_namespace},
 };
 use crate::{
     AppState,
-    access::{AccessRequest, Caller, FREEZES},
+    access::{Caller, FREEZES},
     actions::{FreezeBody, freeze, thaw},
     problem::Problem,
 };
@@ -42,10 +41,7 @@ pub(super) async fn create(
     body: FreezeBody,
 ) -> Result<Response, Problem> {
     let freeze = freeze(&app_state, &caller, &namespace, &body).await?;
-    let location = format!("/api/v1/freezes/{namespace}/{}", freeze.name_any());
-    let location = [(header::LOCATION, location)];
-    let body = Json(without_managed_fields(freeze));
-    Ok((StatusCode::CREATED, location, body).into_response())
+    Ok(created(FREEZES, freeze))
 }
 
 pub(super) async fn all(
@@ -54,10 +50,7 @@ pub(super) async fn all(
     NamespacePath(namespace): NamespacePath,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<ListResponse<Freeze>>, Problem> {
-    let access = AccessRequest::list(FREEZES, Some(&namespace));
-    caller.authorize(access).await?;
-    let freezes = Api::namespaced(app_state.client.clone(), &namespace);
-    list(&freezes, query).await
+    list_of_namespace(&app_state, &caller, FREEZES, (&namespace, query)).await
 }
 
 pub(super) async fn delete(

@@ -6,8 +6,9 @@ use api::{GitopsCluster, Pipeline, PipelineTrigger, Promotion, pipeline::Environ
 use axum::{
     Json,
     extract::{Query, State},
+    response::{IntoResponse, Response},
 };
-use http::StatusCode;
+use http::{StatusCode, header};
 use kube::{Api, Resource, ResourceExt, api::ListParams, core::NamespaceResourceScope};
 use runtime::ObjectKey;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -109,10 +110,26 @@ pub(super) async fn pipelines(
     NamespacePath(namespace): NamespacePath,
     Query(query): Query<ListQuery>,
 ) -> Result<Json<ListResponse<Pipeline>>, Problem> {
-    let access = AccessRequest::list(PIPELINES, Some(&namespace));
+    list_of_namespace(&app_state, &caller, PIPELINES, (&namespace, query)).await
+}
+
+/// A page of the objects of a resource in a namespace.
+pub(super) async fn list_of_namespace<K>(
+    app_state: &AppState,
+    caller: &Caller,
+    resource_type: ResourceType,
+    (namespace, query): (&str, ListQuery),
+) -> Result<Json<ListResponse<K>>, Problem>
+where
+    K: Resource<DynamicType = (), Scope = NamespaceResourceScope>
+        + Clone
+        + DeserializeOwned
+        + fmt::Debug,
+{
+    let access = AccessRequest::list(resource_type, Some(namespace));
     caller.authorize(access).await?;
-    let pipelines = Api::namespaced(app_state.client.clone(), &namespace);
-    list(&pipelines, query).await
+    let api = Api::namespaced(app_state.client.clone(), namespace);
+    list(&api, query).await
 }
 
 /// A page of objects, read from the API server.
@@ -249,6 +266,15 @@ pub(super) async fn triggers_of(
     let pipeline = app_state.stored_pipeline(&key).await?;
     let found = visible_triggers(&app_state, &caller, &pipeline).await?;
     Ok(Json(ListResponse::new(found, None)))
+}
+
+/// The response about an object of a resource that was created.
+pub(super) fn created<K: Resource + Serialize>((_, plural): ResourceType, object: K) -> Response {
+    let (namespace, name) = (object.namespace().unwrap_or_default(), object.name_any());
+    let location = format!("/api/v1/{plural}/{namespace}/{name}");
+    let location = [(header::LOCATION, location)];
+    let body = Json(without_managed_fields(object));
+    (StatusCode::CREATED, location, body).into_response()
 }
 
 /// An object without `managedFields`.

@@ -59,6 +59,35 @@ fn a_release_appears_and_is_approved() {
 }
 
 #[test]
+fn what_is_not_known_is_not_offered_for_approval() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    world.create(&pipeline("app"));
+    world.promotes(Strategy::Unreadable);
+    world.set_status("app", &json!({"reports": {"dev/-/dev": report("5.0.0")}}));
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/approvals");
+    browser.shows("what it changes is not known: cannot fetch the repository");
+    browser.until("Boolean(document.querySelector('form.approve button.danger'))");
+    assert_eq!(
+        browser.evaluate("document.querySelector('form.approve button.main')"),
+        json!(null)
+    );
+    // Who approves nevertheless reads why that is refused.
+    let own = "fetch('/pipelines/shop/app/act', {method: 'POST', body: new URLSearchParams({
+        csrf: document.querySelector('[name=csrf]').value, verb: 'approve', environment: 'prod',
+        revision: '5.0.0'})}).then((it) => it.text())";
+    let refused = browser.evaluate(own).to_string();
+    assert!(
+        refused.contains("5.0.0 cannot be approved for prod"),
+        "{refused}"
+    );
+    assert_eq!(world.promotions()[0].spec.approvals, []);
+}
+
+#[test]
 fn the_inbox_fills_and_empties() {
     let Some(mut browser) = Chromium::start() else {
         return;

@@ -102,6 +102,32 @@ fn gallery(world: &World) {
     world.create(&suspended);
     world.create_cluster("eu", "True", "");
     world.create_cluster("edge-7", "False", "connection refused");
+    freezes(world);
+}
+
+/// A stop, windows, and a Freeze that cannot be understood.
+fn freezes(world: &World) {
+    let window = |zone: &str| json!([{"cron": "0 16 * * FRI", "window": "64h", "timeZone": zone}]);
+    for (name, spec) in [
+        (
+            "stop",
+            json!({"reason": "incident 7", "pipelines": ["basket"]}),
+        ),
+        (
+            "weekend",
+            json!({"reason": "no releases", "environments": ["prod"], "closed": window("Europe/Berlin")}),
+        ),
+        (
+            "wrong",
+            json!({"reason": "a typing mistake", "closed": window("Europe/Berlinn")}),
+        ),
+    ] {
+        let freeze = json!({
+            "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Freeze",
+            "metadata": {"name": name, "namespace": "shop"}, "spec": spec,
+        });
+        world.runtime.block_on(put(&world.server, &freeze));
+    }
 }
 
 #[test]
@@ -139,6 +165,13 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
     world.go(&mut browser, "/approvals");
     browser.shows("Nothing awaits approval.");
     check(&mut browser, "approvals-none");
+    world.go(&mut browser, "/freezes");
+    browser.shows("3 freezes");
+    browser.shows("closed: cannot be understood");
+    browser.shows("Europe/Berlinn");
+    browser.evaluate("document.querySelectorAll('tbody details').forEach((it) => it.open = true)");
+    browser.shows("Deletes the Freeze.");
+    check(&mut browser, "freezes");
     world.go(&mut browser, "/pipelines/shop/nothing");
     browser.shows("the pipeline shop/nothing does not exist");
     browser.evaluate("location = '/pipelines'");

@@ -3,7 +3,10 @@
 use api::Promotion;
 use apiserver::FaultRates;
 use http::{Request, StatusCode};
-use kube::{Api, api::PostParams};
+use kube::{
+    Api, ResourceExt,
+    api::{Patch, PatchParams, PostParams},
+};
 use serde_json::json;
 use server::Settings;
 
@@ -217,13 +220,29 @@ async fn attempt(world: &World, ordinal: i64) {
     let api: Api<Promotion> = Api::namespaced(world.client.clone(), "default");
     let promotion = serde_json::from_value(promotion).unwrap();
     let created = api.create(&PostParams::default(), &promotion).await;
-    created.unwrap();
+    let name = created.unwrap().name_any();
+    let change = json!({"digest": "sha256:1", "edits": []});
+    let patch = Patch::Merge(json!({"status": {"phase": "AwaitingApproval", "change": change}}));
+    let parameters = PatchParams::default();
+    let patched = api.patch_status(&name, &parameters, &patch).await;
+    patched.unwrap();
 }
 
 async fn approved(world: &World) -> Vec<bool> {
     let promotions = world.promotions().await;
     let approved = promotions.iter().map(|it| !it.spec.approvals.is_empty());
     approved.collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_not_known_is_not_approved() {
+    let world = waiting(legacy(), Strategy::Unreadable).await;
+    let refused = approve(&world, PROD).await;
+    assert_eq!(refused.code, 422, "{}", refused.body);
+    let text = "failed approving promotion: 5.0.0 cannot be approved for prod, because what it changes \
+                is not known: cannot fetch the repository; approve it again when that is resolved";
+    assert_eq!(refused.body, text);
+    assert_eq!(approved(&world).await, [false]);
 }
 
 #[tokio::test(start_paused = true)]

@@ -13,11 +13,15 @@ const PROD: &str = "/api/v1/pipelines/default/app/environments/prod";
 
 /// 5.0.0 waits to enter prod; ann, bob and cid may approve and promote, and bob is in the group sre.
 async fn waiting(policy: Value) -> World {
+    waiting_with(policy, Strategy::Opens).await
+}
+
+async fn waiting_with(policy: Value, strategy: Strategy) -> World {
     let world = World::new().await;
     world
         .edit(json!({"spec": {"promotion": {"approvalPolicy": policy}}}))
         .await;
-    world.promotes(Strategy::Opens);
+    world.promotes(strategy);
     let body = event("app-dev", "5.0.0").to_string();
     let reported = world.post("/promotion/default/app/dev", &body).await;
     assert_eq!(reported.code, 204);
@@ -52,6 +56,23 @@ async fn several_people_approve_and_each_only_for_themselves() {
     world.settle().await;
     let late = act(&world, "ann", "approve", body).await;
     assert_eq!(late.code, 409, "it waits no more: {}", late.body);
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_is_approved_while_what_it_changes_cannot_be_read() {
+    let world = waiting_with(json!({"count": 1}), Strategy::Unreadable).await;
+    let because = "cannot be approved for prod, because what it changes is not known: cannot fetch the \
+                   repository; approve it again when that is resolved";
+    let refused = act(&world, "ann", "approve", json!({"revision": "5.0.0"})).await;
+    assert_eq!(refused.code, 409, "{}", refused.body);
+    assert!(refused.body.contains(because), "{}", refused.body);
+    let body = json!({"revision": "6.0.0", "unseen": true});
+    let asked = act(&world, "ann", "promote", body).await;
+    assert_eq!(asked.code, 202, "{}", asked.body);
+    assert!(asked.body.contains(because), "{}", asked.body);
+    for promotion in world.promotions().await {
+        assert_eq!(promotion.spec.approvals, [], "{promotion:?}");
+    }
 }
 
 #[tokio::test(start_paused = true)]

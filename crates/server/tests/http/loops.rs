@@ -1,6 +1,9 @@
 //! A controller in small: the planner's loops with a strategy that does what a test says.
 
-use api::{Pipeline, Promotion, promotion::PromotionStatus};
+use api::{
+    Pipeline, Promotion,
+    promotion::{ChangeContent, PromotionChange, PromotionStatus},
+};
 use kube::{
     Api, Client, Error, ResourceExt,
     api::{ListParams, Patch, PatchParams, PostParams},
@@ -8,7 +11,7 @@ use kube::{
 use planner::{
     AttemptInput, ExternalAction, Failure, ObservedEnvironment, ObservedPipeline,
     ObservedPullRequest, ObservedTarget, Outcome, Remedy, Step, TargetState, Timestamp, apply,
-    attempt, conclude, fold, plan,
+    attempt, conclude, fold, must_read_change, plan,
 };
 use serde_json::json;
 
@@ -18,6 +21,8 @@ pub(crate) enum Strategy {
     Opens,
     Delivers,
     Fails,
+    /// What a promotion changes cannot be read.
+    Unreadable,
 }
 
 pub(crate) const URL: &str = "https://forge.example/shop/pulls/1";
@@ -133,6 +138,18 @@ fn of_promotion(
         edited: false,
     };
     let now = Timestamp::now();
+    let with_change;
+    let mut promotion = promotion;
+    if must_read_change(promotion, &around, now) {
+        if strategy == Strategy::Unreadable {
+            let next = attempt(promotion, &around, now);
+            return conclude(promotion, next, unreadable(), now, 0);
+        }
+        let spec = &promotion.spec;
+        let change = PromotionChange::new(spec, ChangeContent::Delegated(&spec.strategy));
+        with_change = planner::with_change(promotion, change);
+        promotion = &with_change;
+    }
     let next = attempt(promotion, &around, now);
     if next.action != ExternalAction::CarryOut {
         return next.status;
@@ -150,6 +167,15 @@ fn of_promotion(
             message: "the forge says no".to_owned(),
             remedy: Remedy::Retry,
         }),
+        Strategy::Unreadable => unreadable(),
     };
     conclude(promotion, next, outcome, now, 0)
+}
+
+fn unreadable() -> Outcome {
+    Outcome::Failed(Failure {
+        reason: "RepositoryUnreadable".to_owned(),
+        message: "cannot fetch the repository".to_owned(),
+        remedy: Remedy::WaitForEdit,
+    })
 }

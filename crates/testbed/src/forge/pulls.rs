@@ -381,6 +381,14 @@ pub(super) fn retitle(state: &ForgeState, project: &str, number: u64, title: &st
     change(state, project, number, retitle).ok()
 }
 
+pub(super) fn rewrite(state: &ForgeState, project: &str, number: u64, body: &str) -> Option<()> {
+    let rewrite = |pull: &mut PullRequest| {
+        pull.body = body.to_owned();
+        Ok(())
+    };
+    change(state, project, number, rewrite).ok()
+}
+
 async fn merge_one(
     State(state): State<Arc<ForgeState>>,
     Path((owner, name, number)): Path<PullRequestPath>,

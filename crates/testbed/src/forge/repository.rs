@@ -196,6 +196,12 @@ impl Repository {
         retitled.ok_or_else(|| Error::new("retitle", "no such pull request"))
     }
 
+    /// Gives a pull request another text.
+    pub async fn rewrite(&self, number: u64, body: &str) -> Result<(), Error> {
+        let rewritten = pulls::rewrite(&self.state, &self.project, number, body);
+        rewritten.ok_or_else(|| Error::new("rewrite", "no such pull request"))
+    }
+
     /// Closes a pull request.
     pub async fn close(&self, number: u64) -> Result<(), Error> {
         let closed = pulls::close(&self.state, &self.project, number);

@@ -334,6 +334,11 @@ async fn with_source(
         {
             app.reading.version = Some(version);
         }
+        // A Kustomization says so itself.
+        let digest = app.reading.digest.as_deref();
+        if let Some(digest) = digest.filter(|_| app.reading.source_commit.is_none()) {
+            app.reading.source_commit = sources.source_commit(leaf, source, digest).await;
+        }
     }
     let own = (object.kind.kind == "Kustomization").then_some(object.name.as_str());
     app.origin = reconciler.sources.origin(leaf, &record, own).await;

@@ -215,11 +215,21 @@ impl<'a> ApprovalQuestion<'a> {
     pub(crate) fn state(&self) -> Option<ApprovalState> {
         let spec = &self.promotion.spec;
         let own = NeededApprovals::of(spec.approval_policy.as_ref(), spec.needs_approval);
-        let settings = self.settings;
+        let settings = self.settings.filter(|_| !self.was_approved_before());
         let policy = settings.and_then(|it| it.approval_policy.as_ref());
         let current = NeededApprovals::of(policy, settings.is_some_and(|it| it.manual));
         let states = own.iter().chain(&current).map(|it| self.compare(it));
         states.max_by_key(ApprovalState::missing)
+    }
+
+    /// Whether it is a way back that needs no approval: people approved the revision there before.
+    fn was_approved_before(&self) -> bool {
+        let spec = &self.promotion.spec;
+        let status = self.pipeline.and_then(|it| it.status.as_ref());
+        let status = status.and_then(|it| it.environments.get(&spec.environment));
+        let mut ran = status.into_iter().flat_map(|it| &it.ran);
+        let is_approved = ran.any(|it| it.revision == spec.revision && it.approved);
+        spec.cause.is_some() && !spec.needs_approval && is_approved
     }
 
     fn compare(&self, needed: &NeededApprovals<'_>) -> ApprovalState {

@@ -21,7 +21,7 @@ use crate::{
     checks,
     fold::push_front,
     gate::{self, CandidateQuestion, signature::is_signed, targets},
-    hold::Hold,
+    hold::{Hold, HoldReason},
     promotion_phase::{
         is_deploying, is_rejected, is_rollback, is_unmerged, is_verifying, name_of, phase_of,
         was_merged,
@@ -196,11 +196,20 @@ impl SitePlanner<'_> {
     /// Promotes what the source environment or the pipeline's source has, without a request.
     pub(super) fn follow_source(&self, decision: &mut EnvironmentDecision) {
         let hold = gate::ask_source(&self.source).hold();
+        let hold = hold.filter(|hold| !self.is_settled(hold));
         match self.candidate.as_ref().filter(|_| hold.is_none()) {
             Some(candidate) => self.follow(candidate, decision),
             None => self.go_on(decision),
         }
         self.hold_newer(hold, decision);
+    }
+
+    /// Whether a hold is about the checks of a revision that every site has.
+    fn is_settled(&self, hold: &Hold) -> bool {
+        let has = |revision: &str| self.sites.iter().all(|site| site.runs(revision));
+        let prospect = self.prospect.as_ref();
+        hold.reason.gate() == HoldReason::Verifying.gate()
+            && prospect.is_some_and(|it| has(&it.revision))
     }
 
     /// Brings a candidate to every site.

@@ -32,6 +32,12 @@ fn a_revision_is_checked_where_it_arrived() {
         "dev[1.0.0 ok] > prod{verify smoke}[1.0.0 broken]",
         "nothing",
     );
+    // Where every site runs it, there is nothing to hold.
+    check(
+        "dev{verify smoke}[1.0.0 ok] > prod[1.0.0 ok]
+         check dev smoke 1.0.0 Failed",
+        "nothing",
+    );
     check(
         "dev{verify smoke}[2.0.0 ok, 1.0.0 ok] > prod[1.0.0 ok]",
         "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0; resolved by one revision on all targets of dev",
@@ -408,7 +414,7 @@ fn a_way_back_that_nobody_approved_before_needs_approval() {
              checked prod 2.0.0 1.5.0"
         ),
         "start prod 1.5.0 instead of 2.0.0, needs approval
-         prod: AwaitingApproval: 1.5.0 waits for approval; resolved by an approval
+         prod: AwaitingApproval: 1.5.0 waits for approval to enter prod; resolved by an approval of 1.5.0
          prod rejects 2.0.0",
     );
 }

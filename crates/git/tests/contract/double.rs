@@ -38,7 +38,7 @@ pub(crate) struct ForgeFeatures {
     pub(crate) is_looked_at_twice: bool,
     /// It opens no pull request whose branches are the same commit.
     pub(crate) refuses_equal_branches: bool,
-    /// It says that a pull request to comment on is not there.
+    /// It says that a pull request to comment on, or the commit of a status, is not there.
     pub(crate) misses_comments: bool,
     /// Its lists name whole commits.
     pub(crate) lists_commits: bool,

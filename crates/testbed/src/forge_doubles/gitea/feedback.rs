@@ -16,6 +16,11 @@ pub(super) fn routes() -> Router<SharedForgeState> {
         .route("/issues/comments/{id}", patch(edit))
 }
 
+/// What version 1.26 answers where it does not find the commit or the pull request.
+fn internal_error() -> Response {
+    answer(500, json!({"message": ""}))
+}
+
 async fn set_status(
     State(forge_state): State<SharedForgeState>,
     Path(commit): Path<String>,
@@ -23,7 +28,7 @@ async fn set_status(
 ) -> Response {
     let mut forge_state = forge_state.lock();
     if !forge_state.has_commit(&commit) {
-        return not_found();
+        return internal_error();
     }
     let [context, state, description, url] = ["context", "state", "description", "target_url"]
         .map(|field| body[field].as_str().unwrap_or_default().to_owned());
@@ -43,7 +48,7 @@ async fn set_status(
 
 async fn list(State(forge_state): State<SharedForgeState>, Path(pull): Path<u64>) -> Response {
     let Some(comments) = forge_state.lock().comments_of(pull) else {
-        return not_found();
+        return internal_error();
     };
     let shown = comments
         .iter()
@@ -61,8 +66,7 @@ async fn create(
     };
     match forge_state.lock().add_comment(pull, text) {
         Some(id) => answer(201, json!({"id": id, "body": text})),
-        // Version 1.26 fails while it looks for the pull request.
-        None => answer(500, json!({"message": ""})),
+        None => internal_error(),
     }
 }
 

@@ -7,14 +7,15 @@ use serde_json::json;
 
 use crate::{
     fault_injector::{Crash, CrashPoint, DIED},
-    jobs::{cron_job, e2e, expect_job, jobs, stage},
-    world::{apply, set_status},
+    jobs::{cron_job, e2e, expect_job, jobs},
+    stage::Stage,
+    world::set_status,
 };
 
 /// From the check run to its verdict; answers what was written.
 async fn go(crashes: &[Crash]) -> Vec<String> {
-    let stage = stage().await;
-    apply(&stage.hub, &cron_job("true", true)).await;
+    let stage = Stage::idle().await;
+    stage.set_cron_job(cron_job("true", true));
     let name = stage.check(e2e()).await;
     let journey = async {
         expect_job(&stage, &name).await;

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     stage::Stage,
-    world::{apply, define, definition, set_status, wait_for},
+    world::{apply, set_status, wait_for},
 };
 
 /// A CronJob for checks.
@@ -31,13 +31,6 @@ pub(crate) fn e2e() -> Value {
     json!({"name": "e2e", "job": {"cronJobRef": {"name": "e2e"}}, "timeout": "10m"})
 }
 
-/// A stage whose hub serves CronJobs.
-pub(crate) async fn stage() -> Stage {
-    let stage = Stage::idle().await;
-    define(&stage.hub, &definition("batch", "CronJob", "v1")).await;
-    stage
-}
-
 pub(crate) fn jobs(stage: &Stage) -> Api<Job> {
     Api::namespaced(stage.hub.clone(), "default")
 }
@@ -60,8 +53,8 @@ async fn finish(stage: &Stage, name: &str, condition: &str) {
 
 #[tokio::test]
 async fn a_job_is_made_from_the_template_and_its_end_is_the_verdict() {
-    let stage = stage().await;
-    apply(&stage.hub, &cron_job("true", true)).await;
+    let stage = Stage::idle().await;
+    stage.set_cron_job(cron_job("true", true));
     stage.start(crate::stage::loopback()).await;
     for (condition, verdict, number) in
         [("Complete", "Passed", 1), ("Failed", "Failed/JobFailed", 2)]
@@ -90,8 +83,8 @@ async fn a_job_is_made_from_the_template_and_its_end_is_the_verdict() {
 
 #[tokio::test]
 async fn a_job_of_somebody_else_is_never_taken_for_ours() {
-    let stage = stage().await;
-    apply(&stage.hub, &cron_job("true", true)).await;
+    let stage = Stage::idle().await;
+    stage.set_cron_job(cron_job("true", true));
     let run = stage.check_run(e2e()).await;
     let name = run.metadata.name.clone().unwrap();
     let job = json!({
@@ -114,15 +107,15 @@ async fn a_job_of_somebody_else_is_never_taken_for_ours() {
 #[tokio::test]
 async fn a_cron_job_that_does_not_allow_checks_is_not_run() {
     for (annotation, suspend) in [("false", true), ("true", false), ("", true)] {
-        let stage = stage().await;
-        apply(&stage.hub, &cron_job(annotation, suspend)).await;
+        let stage = Stage::idle().await;
+        stage.set_cron_job(cron_job(annotation, suspend));
         stage.start(crate::stage::loopback()).await;
         let name = stage.check(e2e()).await;
         stage.expect(&name, "Error/CronJobNotAllowed").await;
         let all = jobs(&stage).list(&ListParams::default()).await.unwrap();
         assert_eq!(all.items.len(), 0);
     }
-    let stage = stage().await;
+    let stage = Stage::idle().await;
     stage.start(crate::stage::loopback()).await;
     let name = stage.check(e2e()).await;
     stage.expect(&name, "Error/CronJobMissing").await;

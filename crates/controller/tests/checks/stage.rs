@@ -1,6 +1,6 @@
 //! A hub with a pipeline and its check runs, and the check reconciler.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use api::{
     CheckRun, Pipeline,
@@ -25,6 +25,8 @@ use crate::{
 pub(crate) struct Stage {
     pub(crate) hub: Client,
     pub(crate) injector: Arc<FaultInjector>,
+    /// The CronJob `e2e`, where the hub has no kind CronJob.
+    cron_job: Option<Arc<Mutex<Option<Value>>>>,
     process: tokio::sync::Mutex<JoinSet<()>>,
 }
 
@@ -39,7 +41,10 @@ pub(crate) fn loopback() -> Settings {
 impl Stage {
     /// A hub with the pipeline `shop`, and nothing that runs.
     pub(crate) async fn idle() -> Self {
-        Self::on(Server::in_memory().client()).await
+        Self {
+            cron_job: Some(Arc::default()),
+            ..Self::on(Server::in_memory().client()).await
+        }
     }
 
     pub(crate) async fn on(hub: Client) -> Self {
@@ -54,6 +59,7 @@ impl Stage {
         Self {
             hub,
             injector: Arc::new(FaultInjector::default()),
+            cron_job: None,
             process: tokio::sync::Mutex::default(),
         }
     }
@@ -65,10 +71,41 @@ impl Stage {
         stage
     }
 
+    /// Lets the hub have this CronJob.
+    pub(crate) fn set_cron_job(&self, cron_job: Value) {
+        let stored = self.cron_job.as_ref().unwrap();
+        *stored.lock().unwrap() = Some(cron_job);
+    }
+
+    /// The hub as the reconciler reaches it: with the CronJob that the embedded API does not serve.
+    fn reached(&self) -> Client {
+        let hub = self.injector.before_hub(&self.hub);
+        let Some(cron_job) = self.cron_job.clone() else {
+            return hub;
+        };
+        let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+            let (hub, cron_job) = (hub.clone(), cron_job.clone());
+            async move {
+                if !request.uri().path().contains("/cronjobs/") {
+                    return hub.send(request).await;
+                }
+                let found = cron_job.lock().unwrap().clone();
+                let missing = json!({
+                    "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 404,
+                    "reason": "NotFound", "message": "there is no such CronJob",
+                });
+                let (code, body) = found.map_or((404, missing), |found| (200, found));
+                let response = http::Response::builder().status(code);
+                let body = kube::client::Body::from(body.to_string().into_bytes());
+                Ok(response.body(body).unwrap())
+            }
+        });
+        Client::new(service, "default")
+    }
+
     pub(crate) async fn start(&self, settings: Settings) {
-        let reached = self.injector.before_hub(&self.hub);
         let leader = LeaderGuard::without_election();
-        let reconciler = CheckReconciler::new(reached, settings, leader);
+        let reconciler = CheckReconciler::new(self.reached(), settings, leader);
         let mut process = self.process.lock().await;
         process.spawn(controller::check::run(reconciler));
     }

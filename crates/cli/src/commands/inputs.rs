@@ -54,9 +54,15 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         require_environment(&pipeline, only)?;
     }
     let secret = |environment: &str| planner::inputs_secret(&pipeline.spec, environment);
+    let promoted = planner::strategies_in_use(&pipeline.spec);
+    // Nothing is published for an environment that nothing is promoted into, unless somebody requests it.
+    let is_meant = |environment: &str| {
+        let is_promoted = promoted.iter().any(|(name, _)| *name == environment);
+        secret(environment).is_some() && (is_promoted || only.is_some())
+    };
     let mut clusters = clusters(&pipeline, only);
     for targets in clusters.values_mut() {
-        targets.retain(|(environment, _)| secret(environment).is_some());
+        targets.retain(|(environment, _)| is_meant(environment));
     }
     clusters.retain(|_, targets| !targets.is_empty());
     if clusters.is_empty() {

@@ -12,9 +12,10 @@ fn pipeline(app: Value, scope: Option<&str>) -> Value {
         "metadata": {"name": "shop", "namespace": "team"},
         "spec": {
             "appRef": app,
+            "promotion": {"strategy": inputs},
             "environments": [
-                {"name": "dev", "targets": [{"namespace": "dev"}],
-                    "promotion": {"strategy": {"notification": {}}}},
+                // Nothing is promoted into the first one.
+                {"name": "dev", "targets": [{"namespace": "dev"}]},
                 {"name": "prod", "targets": [target("eu"), target("us")],
                     "promotion": {"strategy": inputs, "scope": scope}},
             ],

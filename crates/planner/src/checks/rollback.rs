@@ -21,8 +21,8 @@ pub(crate) struct WayBack<'a> {
     pub(crate) failed: &'a str,
     /// The uid of the promotion that brought it.
     pub(crate) cause: String,
-    /// What it goes back to.
-    pub(crate) to: &'a RanRevision,
+    /// What it goes back to; nothing where it went back before and that was not recorded.
+    pub(crate) to: Option<&'a RanRevision>,
 }
 
 /// The way back of a site whose revision failed a check of the environment; nothing where none failed, or
@@ -65,6 +65,15 @@ fn find<'a>(
     if is_rollback(promotion) {
         return Err("a rollback brought it");
     }
+    let cause = promotion.metadata.uid.clone().unwrap_or_default();
+    let mut others = site.promotions.iter();
+    if others.any(|it| it.spec.cause.as_ref() == Some(&cause)) {
+        return Ok(WayBack {
+            failed: revision,
+            cause,
+            to: None,
+        });
+    }
     let is_good = |it: &&RanRevision| {
         it.revision != revision
             && it.checked_at.is_some()
@@ -76,8 +85,8 @@ fn find<'a>(
     };
     Ok(WayBack {
         failed: revision,
-        cause: promotion.metadata.uid.clone().unwrap_or_default(),
-        to,
+        cause,
+        to: Some(to),
     })
 }
 

@@ -17,16 +17,16 @@ use crate::{
 };
 
 impl WantedRevision {
-    /// What a site goes back to after a check failed.
-    fn back(way: &WayBack<'_>) -> Self {
-        let revision = way.to.revision.clone();
-        Self {
-            version: way.to.version.clone().unwrap_or_else(|| revision.clone()),
-            revision,
+    /// What a site goes back to after a check failed; nothing where it has gone back.
+    fn back(way: &WayBack<'_>) -> Option<Self> {
+        let to = way.to?;
+        Some(Self {
+            version: to.version.clone().unwrap_or_else(|| to.revision.clone()),
+            revision: to.revision.clone(),
             verified_at: None,
             request: None,
             cause: Some(way.cause.clone()),
-        }
+        })
     }
 }
 
@@ -39,7 +39,7 @@ impl SitePlanner<'_> {
         };
         let rejected = decision.says.rejected.clone();
         let mut failed = None;
-        let mut is_complete = true;
+        let (mut is_complete, mut is_started) = (true, false);
         let mut blocked = None;
         for site in &self.sites {
             let way = match checks::way_back(self.environment, status, site) {
@@ -50,21 +50,22 @@ impl SitePlanner<'_> {
                 }
                 Some(Ok(way)) => way,
             };
-            let mut back = self.decide(&WantedRevision::back(&way), site, &rejected);
-            is_complete &= back.promotion.is_some();
             failed = Some(way.failed);
+            let Some(wanted) = WantedRevision::back(&way) else {
+                continue;
+            };
+            is_started = true;
+            let mut back = self.decide(&wanted, site, &rejected);
+            is_complete &= back.promotion.is_some();
             decision.steps.append(&mut back.steps);
             decision.collect(&mut back);
             self.say(&back, decision);
             decision.says.promotion = back.promotion.or(decision.says.promotion.take());
         }
-        let Some(failed) = failed else {
-            return self.stay(blocked, decision);
-        };
-        if is_complete {
+        if let Some(failed) = failed.filter(|_| is_complete) {
             push_front(&mut decision.says.rejected, failed);
         }
-        true
+        is_started || self.stay(blocked, decision)
     }
 
     /// The site stays at a revision that failed its checks: what comes next goes on, and the status says

@@ -162,3 +162,26 @@ impl Telemetry {
         self.record(pipeline, events.collect());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_about_pipelines_link_to_their_page() {
+        let telemetry = Telemetry {
+            dashboard: Some("https://sluice.example.com/".to_owned()),
+            ..Telemetry::alone()
+        };
+        let about = |kind: &str| ObjectReference {
+            kind: Some(kind.to_owned()),
+            namespace: Some("shop".to_owned()),
+            name: Some("app".to_owned()),
+            ..ObjectReference::default()
+        };
+        let page = "https://sluice.example.com/pipelines/shop/app";
+        assert_eq!(telemetry.page_of(&about("Pipeline")).as_deref(), Some(page));
+        assert_eq!(telemetry.page_of(&about("Change")), None);
+        assert_eq!(Telemetry::alone().page_of(&about("Pipeline")), None);
+    }
+}

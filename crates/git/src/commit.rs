@@ -123,6 +123,20 @@ pub(crate) async fn create(
     parse_id(attempted, signed)
 }
 
+/// Checks that the key can sign, where there is one: with a commit that nobody sees.
+pub(crate) async fn check_signing(mirror: &Mirror) -> Result<(), mirror::Error> {
+    let Some(key) = mirror.signing_key() else {
+        return Ok(());
+    };
+    let arguments = ["hash-object", "-t", "tree", "-w", "--stdin"];
+    let tree = GitCommand::new("write a tree", &mirror.folder, &arguments);
+    let tree = mirror.runner.run_for_text(tree).await?;
+    let arguments = ["commit-tree", "--gpg-sign", &tree];
+    let commit = GitCommand::new("write a commit", &mirror.folder, &arguments);
+    let commit = identified(mirror, commit, Timestamp::UNIX_EPOCH);
+    signing::sign(mirror, key, commit).await.map(drop)
+}
+
 fn commit_tree<'a>(
     mirror: &'a Mirror,
     new: &NewCommit<'_>,
@@ -131,9 +145,13 @@ fn commit_tree<'a>(
 ) -> GitCommand<'a> {
     let mut arguments = vec!["commit-tree", sign, "-F", "-"];
     arguments.extend(["-p", new.base.as_str(), tree]);
-    let mut commit = GitCommand::new("write a commit", &mirror.folder, &arguments);
-    commit = commit.input(new.message.text());
-    let date = format!("@{} +0000", new.at.as_second());
+    let commit = GitCommand::new("write a commit", &mirror.folder, &arguments);
+    identified(mirror, commit.input(new.message.text()), new.at)
+}
+
+/// A command that writes a commit, with its author, committer and time.
+fn identified<'a>(mirror: &Mirror, mut commit: GitCommand<'a>, at: Timestamp) -> GitCommand<'a> {
+    let date = format!("@{} +0000", at.as_second());
     let (name, email) = mirror.committer();
     let people = [
         ("AUTHOR", AUTHOR_NAME, AUTHOR_EMAIL),

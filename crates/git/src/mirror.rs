@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
 
+use crate::commit;
 use crate::credentials::Credentials;
 use crate::forge::AppTokens;
 use crate::names::{BranchName, ObjectId};
@@ -210,12 +211,13 @@ impl Mirror {
         remote::list_branches(self, &access, wanted).await
     }
 
-    /// Checks that the credentials may push, without pushing anything.
+    /// Checks that the credentials may push and that their key can sign, without pushing anything.
     pub async fn check_push(&self) -> Result<(), Error> {
         let access = self.access().await?;
         let _objects = self.use_objects().await;
         self.prepare(&mut *self.state.lock().await).await?;
-        remote::check_push(self, &access).await
+        remote::check_push(self, &access).await?;
+        commit::check_signing(self).await
     }
 
     /// Marks the mirror to be fetched again, after a failure that may be due to damaged files.

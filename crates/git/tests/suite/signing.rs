@@ -92,6 +92,7 @@ async fn a_commit_is_signed_with_an_ssh_key_and_git_verifies_it() {
     let login = credentials(&[("token", forge.token()), ("signingKey", &key)]);
     let mirrors = mirrors(folder.path());
     let mirror = mirrors.open(&url(&repository.url()), &login);
+    mirror.check_push().await.expect("it can sign");
     let proposed = propose(&mirror, &proposal("1.1.0")).await;
     let mut verify = Command::new("git");
     verify.current_dir(repository.folder());
@@ -161,6 +162,8 @@ async fn a_key_with_a_passphrase_is_refused_and_not_in_the_message() {
     let login = credentials(&[("token", forge.token()), ("signingKey", &key)]);
     let mirrors = mirrors(folder.path());
     let mirror = mirrors.open(&url(&repository.url()), &login);
+    let error = mirror.check_push().await.expect_err("it is checked");
+    assert_eq!(error.reason(), "SigningFailed");
     let error = refusal(&mirror, &proposal("1.1.0")).await;
     assert_eq!(
         (error.reason(), error.remedy()),

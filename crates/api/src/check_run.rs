@@ -63,7 +63,7 @@ pub struct CheckRunSpec {
     #[serde(deserialize_with = "revision::stored")]
     #[schemars(length(min = 1, max = 256))]
     pub revision: String,
-    /// What people read of the revision.
+    /// The version of the revision, for people.
     #[schemars(length(min = 1, max = 256))]
     pub version: String,
     /// The number of earlier attempts; 0 for the first.

@@ -140,7 +140,7 @@ pub struct PromotionSpec {
     /// The request that led to it, if there was one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub request: Option<PromotionRequest>,
-    /// The uid of the promotion whose checks failed, where that led to this way back.
+    /// The uid of the promotion whose checks failed, if this one rolls it back.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub cause: Option<String>,

@@ -37,7 +37,7 @@ fn condition() -> Schema {
             },
             "message": { "description": "A sentence for people.", "type": "string", "maxLength": 32768 },
             "observedGeneration": {
-                "description": "The generation this was said about.",
+                "description": "The generation of the object that the condition was set for.",
                 "type": "integer", "format": "int64", "minimum": 0
             },
             "reason": {
@@ -45,11 +45,11 @@ fn condition() -> Schema {
                 "minLength": 1, "maxLength": 1024, "pattern": REASON
             },
             "status": {
-                "description": "Whether the aspect holds.",
+                "description": "Whether the condition holds.",
                 "type": "string", "enum": ["True", "False", "Unknown"]
             },
             "type": {
-                "description": "The aspect.", "type": "string", "maxLength": 316, "pattern": CONDITION_TYPE
+                "description": "The type of the condition.", "type": "string", "maxLength": 316, "pattern": CONDITION_TYPE
             }
         }
     })

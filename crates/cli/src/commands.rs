@@ -77,12 +77,12 @@ pub(crate) enum ClientCommand {
     /// Approve the revision that waits for approval in an environment
     #[command(after_help = EXIT_CODES)]
     Approve(approve::Arguments),
-    /// Reject what is on its way into an environment, and close its pull request
+    /// Reject the promotion into an environment, and close its pull request
     Reject(reject::Arguments),
     /// Take back the waiting request, or the promotion that is not merged yet
     #[command(after_help = EXIT_CODES)]
     Cancel(cancel::Arguments),
-    /// Start the promotion or the checks that failed again
+    /// Retry the promotion or the checks that failed
     #[command(after_help = EXIT_CODES)]
     Retry(cancel::Arguments),
     /// Report the result of an external check
@@ -102,7 +102,7 @@ pub(crate) enum ClientCommand {
     Reconcile(reconcile::Arguments),
     /// Stop promotions: nothing is pushed, opened, merged or sent, except rollbacks
     Freeze(freeze::FreezeArguments),
-    /// End what `sluice freeze` stopped
+    /// Let promotions continue that `sluice freeze` stopped
     Thaw(freeze::Scope),
     /// Print the changes of pipelines as they happen, until interrupted
     Watch(watch::Arguments),

@@ -51,11 +51,11 @@ pub struct PromotionSettings {
     /// How long after the merge the deployment may take. Default: one hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deploy_timeout: Option<Duration>,
-    /// A pull request as RFC-0003 spelt it, instead of `strategy`: to GitHub, with the credentials in the
+    /// A pull request in the notation of RFC-0003, instead of `strategy`: to GitHub, with the credentials in the
     /// Secret `git-credentials`. Defaults: `scope: Target` and `when: AnyTargetReady`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<RfcPullRequest>,
-    /// A webhook as RFC-0003 spelt it, instead of `strategy`. Defaults: `scope: Target` and
+    /// A webhook in the notation of RFC-0003, instead of `strategy`. Defaults: `scope: Target` and
     /// `when: AnyTargetReady`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<RfcWebhook>,

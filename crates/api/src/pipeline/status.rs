@@ -134,7 +134,7 @@ pub struct EnvironmentStatus {
     /// Why no promotion starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldStatus>,
-    /// The gates that keep the next revision out, in the order in which they are asked.
+    /// The gates that are closed for the next revision, in their order.
     #[serde(
         default,
         deserialize_with = "null_as_default",

@@ -107,10 +107,10 @@ fn kind(schema: &JSONSchemaProps) -> String {
         (_, _, Some(JSONSchemaPropsOrBool::Schema(values))) => format!("map of {}", of(values)),
         (Some("string"), ..) => match schema.format.as_deref() {
             Some("date-time") => "time".to_owned(),
-            _ => "text".to_owned(),
+            _ => "string".to_owned(),
         },
-        (Some("boolean"), ..) => "yes or no".to_owned(),
-        (Some("integer" | "number"), ..) => "number".to_owned(),
+        (Some("boolean"), ..) => "boolean".to_owned(),
+        (Some(number @ ("integer" | "number")), ..) => number.to_owned(),
         _ => "object".to_owned(),
     }
 }

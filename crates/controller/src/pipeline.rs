@@ -123,7 +123,9 @@ async fn promote(
         reconciler.settings.history_limit,
         now,
     ));
-    steps.extend(planner::surplus_checks(pipeline, &model, &promotions, runs));
+    let after = (promotions.as_slice(), steps.as_slice());
+    let surplus = planner::surplus_checks(pipeline, &model, after, runs);
+    steps.extend(surplus);
     let acted = act::carry_out(reconciler, pipeline, &promotions, &steps).await;
     let status = match acted {
         act::PlanResult::Done => planner::apply(&plan, &model, now),

@@ -38,7 +38,9 @@ use crate::{
 };
 
 pub use cancel::cancellation;
-pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, default_when, source_of};
+pub(crate) use candidate::{
+    Candidate, CandidateSource, SourceVotes, TargetVote, default_when, source_of,
+};
 pub use history::surplus;
 pub(crate) use input::{PlanInput, unmatched_selector};
 pub use report::apply;

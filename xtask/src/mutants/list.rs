@@ -209,10 +209,10 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     ),
     planner(
         ("gate approvals", "an approval counts for another change"),
-        "crates/planner/src/gate/approvals.rs",
+        "crates/planner/src/gate/approvals/counting.rs",
         (
-            "is_of_earlier_version || digest == change_digest(self.promotion)",
-            "is_of_earlier_version || digest.is_some()",
+            "approval.change_digest.as_deref() == Some(digest)",
+            "approval.change_digest.is_some() || digest.is_empty()",
         ),
         "an_approval_counts_for_one_change",
     ),
@@ -227,7 +227,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     ),
     planner(
         ("gate approvals", "who requested it may approve it"),
-        "crates/planner/src/gate/approvals.rs",
+        "crates/planner/src/gate/approvals/counting.rs",
         (
             "        if policy.not_requester\n",
             "        if !policy.not_requester\n",
@@ -236,7 +236,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     ),
     planner(
         ("gate approvals", "an approval never expires"),
-        "crates/planner/src/gate/approvals.rs",
+        "crates/planner/src/gate/approvals/counting.rs",
         (
             "(self.now >= at).then_some(NotCounted::Expired)",
             "(self.now < at).then_some(NotCounted::Expired)",

@@ -183,6 +183,9 @@ async fn what_waited_in_an_older_version_goes_on_in_this_one() {
 
     sluice(&data, &["rollback", "shop", "prod", "1.1.0"]);
     until_promotion(&client, "shop prod 1.1.0 AwaitingApproval").await;
-    let history = sluice(&data, &["history", "shop"]);
-    assert!(history.contains("too slow"), "{history}");
+    let stored = sluice(&data, &["get", "promotions", "-o", "yaml"]);
+    assert!(
+        stored.contains("too slow"),
+        "the note of a rejection: {stored}"
+    );
 }

@@ -247,23 +247,27 @@ fn entering(
         .collect()
 }
 
-/// Deletes the CheckRuns that are neither for what runs nor for what is to enter, earlier attempts, and
-/// those that do not count.
+/// Deletes the CheckRuns that are neither for what runs nor for what is to enter after the planned steps,
+/// earlier attempts, and those that do not count.
 pub fn surplus_checks(
     pipeline: &Pipeline,
     model: &PipelineStatus,
-    promotions: &[Promotion],
+    (promotions, planned): (&[Promotion], &[Step]),
     runs: &[CheckRun],
 ) -> Vec<Step> {
+    let starting = planned.iter().filter_map(|step| match step {
+        Step::StartPromotion(promotion) => Some(&**promotion),
+        _ => None,
+    });
+    let promotions: Vec<&Promotion> = promotions.iter().chain(starting).collect();
     let is_needed = |run: &&CheckRun| {
         let spec = &run.spec;
+        let status = model.environments.get(&spec.environment);
+        let is_for_promotion = spec.cause == CheckCause::Promotion
+            && promotions.iter().any(|it| is_under_way(it, spec));
         counts(pipeline, run)
             && is_newest(run, runs, pipeline)
-            && (model.environments.get(&spec.environment)).is_some_and(|it| runs_here(it, spec))
-            || spec.cause == CheckCause::Promotion
-                && counts(pipeline, run)
-                && is_newest(run, runs, pipeline)
-                && promotions.iter().any(|it| is_under_way(it, spec))
+            && (is_for_promotion || status.is_some_and(|it| runs_here(it, spec)))
     };
     let surplus = runs.iter().filter(|run| !is_needed(run));
     surplus

@@ -5,7 +5,7 @@ use api::pipeline::When;
 use super::{Ask, Gate, GateStage, GateVerdict, readiness, verified};
 use crate::{
     hold::{Hold, HoldReason},
-    plan::{CandidateSource, SourceVotes},
+    plan::{CandidateSource, SourceVotes, TargetVote},
     time::Timestamp,
 };
 
@@ -33,7 +33,9 @@ fn ask(source: &CandidateSource<'_>) -> GateVerdict {
             shared.map(|revision| hold(votes, &votes.shown(revision), votes.all_opens_at()))
         }
         When::AnyTargetReady => {
-            let oldest = votes.newest_first().into_iter().min_by_key(|it| it.since);
+            let has_passed = |it: &TargetVote<'_>| votes.checks(it.revision).have_passed();
+            let checked = votes.newest_first().into_iter().filter(has_passed);
+            let oldest = checked.min_by_key(|it| it.since);
             oldest.map(|vote| hold(votes, &vote.shown(), votes.opens_at(&vote)))
         }
     };

@@ -6,6 +6,7 @@ use api::{
         Environment, PromotionSettings, PromotionSummary, RanRevision, RequestKind, TargetStatus,
     },
     promotion::Phase,
+    revision::shown,
 };
 
 use super::{
@@ -26,6 +27,7 @@ use crate::{
         is_deploying, is_rejected, is_rollback, is_unmerged, is_verifying, name_of, phase_of,
         was_merged,
     },
+    site_state::SiteState,
     time::Timestamp,
     validity,
 };
@@ -208,8 +210,7 @@ impl SitePlanner<'_> {
     fn is_settled(&self, hold: &Hold) -> bool {
         let has = |revision: &str| self.sites.iter().all(|site| site.runs(revision));
         let prospect = self.prospect.as_ref();
-        hold.reason.gate() == HoldReason::Verifying.gate()
-            && prospect.is_some_and(|it| has(&it.revision))
+        is_about_checks(hold) && prospect.is_some_and(|it| has(&it.revision))
     }
 
     /// Brings a candidate to every site.
@@ -231,13 +232,29 @@ impl SitePlanner<'_> {
     fn hold_newer(&self, hold: Option<Hold>, decision: &mut EnvironmentDecision) {
         let Some(hold) = hold else { return };
         decision.requeue_at = hold.opens_at;
-        if decision.says.hold.is_some() {
+        let is_passed = is_about_checks(&hold) && self.is_under_way(decision);
+        if decision.says.hold.is_some() || is_passed {
             return;
         }
         match decision.answers.gates.is_empty() {
             true => self.hold_all(hold, self.prospect.as_ref(), decision),
             false => decision.says.hold = Some(hold),
         }
+    }
+
+    /// Whether what the source has next is under way to every site, by a person's request: then its checks
+    /// hold nothing.
+    fn is_under_way(&self, decision: &EnvironmentDecision) -> bool {
+        let Some(prospect) = &self.prospect else {
+            return false;
+        };
+        let next = decision.answers.revision.as_deref();
+        let shown = shown(&prospect.revision, Some(&prospect.version));
+        let is_deploying = |site: &SiteState<'_>| {
+            let mut promotions = site.promotions.iter();
+            promotions.any(|it| is_deploying(it) && it.spec.revision == prospect.revision)
+        };
+        next == Some(shown.as_str()) || self.sites.iter().all(is_deploying)
     }
 
     /// Decides for every site and collects the steps and holds.
@@ -295,4 +312,9 @@ impl SitePlanner<'_> {
             .take()
             .or_else(|| decision.waiting_approval.clone());
     }
+}
+
+/// Whether a hold is one of the checks of the source environment.
+fn is_about_checks(hold: &Hold) -> bool {
+    hold.reason.gate() == HoldReason::Verifying.gate()
 }

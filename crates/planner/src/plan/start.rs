@@ -40,6 +40,8 @@ impl SitePlanner<'_> {
             .promotions
             .iter()
             .filter(|old| is_unmerged(old) || is_deploying(old) || is_verifying(old))
+            // What is rolled back has failed its checks, and ends so.
+            .filter(|old| wanted.cause.is_none() || old.metadata.uid != wanted.cause)
             .map(|old| end_for_successor(old, &promotion, &by))
             .collect();
         let hold = self.approvals(&promotion).hold();

@@ -603,6 +603,8 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
     let age = format!("{}s", 3000 - world.promotions.len());
     promotion.metadata.creation_timestamp = Some(ago(&age));
     promotion.metadata.uid = Some(format!("{name}-uid"));
+    let owner = world.pipeline.controller_owner_ref(&());
+    promotion.metadata.owner_references = owner.map(|owner| vec![owner]);
     promotion.status = Some(status);
     promotion
 }

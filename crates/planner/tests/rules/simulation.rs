@@ -192,7 +192,8 @@ impl Simulation {
         } = &self.world;
         let model = self.world.model();
         let mut plan = planner::plan(pipeline, &model, promotions, self.now);
-        let surplus = planner::surplus_checks(pipeline, &model, promotions, runs);
+        let after = (promotions.as_slice(), plan.steps.as_slice());
+        let surplus = planner::surplus_checks(pipeline, &model, after, runs);
         plan.steps.extend(surplus);
         for step in &plan.steps {
             if let Step::StartPromotion(promotion) = step {

@@ -116,5 +116,9 @@ impl Simulation {
 fn first_hold(says: &EnvironmentPlan) -> Option<(Hold, String)> {
     let mut answers = says.gates.iter().filter_map(|answer| answer.hold());
     let hold = answers.next().or(says.hold.as_ref())?;
-    Some((hold.clone(), says.next.clone().unwrap_or_default()))
+    // A hold may be about a later revision than the one that enters next; then it names it.
+    let named = hold.resolved_by.rsplit_once("a request for ");
+    let named = named.map(|(_, revision)| revision.to_owned());
+    let revision = named.or_else(|| says.next.clone());
+    Some((hold.clone(), revision.unwrap_or_default()))
 }

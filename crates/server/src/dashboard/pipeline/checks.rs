@@ -17,10 +17,10 @@ use crate::dashboard::{
 impl PipelineView<'_> {
     /// The table of checks; hidden where the pipeline has none.
     pub(super) fn checks(&self) -> Element {
-        let section = tag("section").id("checks").class("card");
         if self.pipeline.spec.checks.is_empty() {
-            return section.set("hidden", true);
+            return tag("div").id("checks").set("hidden", true);
         }
+        let section = tag("section").id("checks").class("card");
         let status = self.pipeline.status.as_ref();
         let environments = self.pipeline.spec.environments.iter();
         let rows = environments.flat_map(|environment| {

@@ -55,8 +55,10 @@ pub enum ConditionError {
 
 type Compiled = Result<Arc<Condition>, String>;
 
-static COMPILED: LazyLock<Mutex<HashMap<(String, &'static [&'static str]), Compiled>>> =
-    LazyLock::new(Mutex::default);
+/// The text of a condition, and its variables.
+type ConditionKey = (String, &'static [&'static str]);
+
+static COMPILED: LazyLock<Mutex<HashMap<ConditionKey, Compiled>>> = LazyLock::new(Mutex::default);
 
 impl Condition {
     /// Compiles a condition on these variables; the error is a sentence for whoever wrote it.

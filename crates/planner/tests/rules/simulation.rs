@@ -628,8 +628,15 @@ impl Simulation {
         if count == 0 {
             return;
         }
-        let status = self.world.runs[nth % count].status.get_or_insert_default();
-        if status.verdict != CheckVerdict::Failed {
+        let run = &mut self.world.runs[nth % count];
+        let status = run.status.get_or_insert_default();
+        // What has passed is measured on only where the revision arrived, while it soaks.
+        let is_final = match status.verdict {
+            CheckVerdict::Failed => true,
+            CheckVerdict::Passed => run.spec.cause == CheckCause::Promotion,
+            _ => false,
+        };
+        if !is_final {
             status.verdict = verdict;
         }
     }

@@ -119,7 +119,8 @@ impl InputsRequest {
         counted.map_err(|limit| too_many_requests(limit, app_state.clock.now()))?;
         let pipeline = self.newest(app_state).await?;
         // The cache that it was authenticated by may be behind.
-        if self.secret(&pipeline)? != secret {
+        let stored = inputs_secret(&pipeline.spec, &self.environment);
+        if stored.ok_or_else(not_found_page)? != secret {
             return Err(empty(StatusCode::UNAUTHORIZED));
         }
         let question = InputQuestion {
@@ -157,11 +158,6 @@ impl InputsRequest {
             }
             _ => Err(empty(StatusCode::UNAUTHORIZED)),
         }
-    }
-
-    fn secret<'a>(&self, pipeline: &'a Pipeline) -> Result<&'a str, Response> {
-        let secret = inputs_secret(&pipeline.spec, &self.environment);
-        secret.ok_or_else(not_found_page)
     }
 
     /// The pipeline as it is stored now.

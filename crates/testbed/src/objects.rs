@@ -13,6 +13,8 @@ use serde_json::Value;
 
 /// Time between two attempts.
 const RETRY_INTERVAL: Duration = Duration::from_millis(200);
+/// How often the kinds are listed before a test gives up.
+const DISCOVERIES: usize = 300;
 
 /// Applies objects in order. Waits for kinds that are not served yet.
 pub async fn apply(client: &Client, objects: Vec<Value>) {
@@ -45,6 +47,15 @@ pub async fn apply(client: &Client, objects: Vec<Value>) {
 }
 
 async fn discover(client: &Client) -> Discovery {
-    let discovery = Discovery::new(client.clone()).run().await;
-    discovery.expect("the kinds of the cluster can be listed")
+    let mut left = DISCOVERIES;
+    loop {
+        left -= 1;
+        // A real server lists a new group before it answers about its versions.
+        match Discovery::new(client.clone()).run().await {
+            Err(kube::Error::Api(status)) if status.code == 404 && left > 0 => {
+                tokio::time::sleep(RETRY_INTERVAL).await;
+            }
+            discovery => return discovery.expect("the kinds of the cluster can be listed"),
+        }
+    }
 }

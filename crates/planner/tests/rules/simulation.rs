@@ -295,7 +295,12 @@ impl Simulation {
             let is_approved = spec.needs_approval && self.approvers(old) >= needed;
             let is_under_way = may_merge(old) && spec.withdrawn.is_none();
             let is_other = site_of(spec, "default") == place && spec.revision != new.spec.revision;
+            let has_failed = |environment: &str, cause: CheckCause| {
+                self.verdict(environment, cause, &spec.revision) == CheckVerdict::Failed
+            };
             let is_failed = prod.rejected.contains(&spec.revision)
+                || has_failed("prod", CheckCause::Promotion)
+                || has_failed("dev", CheckCause::Verify)
                 || model.environments["dev"]
                     .failures
                     .iter()

@@ -1,6 +1,9 @@
 //! The URL at which clusters reach the hooks of Sluice.
 
-use std::collections::BTreeSet;
+use std::{
+    collections::BTreeSet,
+    io::{self, Write},
+};
 
 use anyhow::bail;
 
@@ -8,6 +11,7 @@ use super::{
     cluster::ClusterFlags,
     installed::{self, InstalledService},
     plan,
+    terminal::clean,
 };
 
 /// The webhook URL of the Service in the plain manifests.
@@ -29,8 +33,24 @@ pub(super) struct HookAddress {
 }
 
 impl HookAddress {
+    /// Writes the comment above the objects of a cluster; without a name, of the pipeline's own.
+    pub(super) fn write_heading(
+        &self,
+        cluster: Option<&str>,
+        out: &mut dyn Write,
+    ) -> io::Result<()> {
+        match cluster {
+            Some(cluster) => writeln!(out, "# For the cluster {}.", clean(cluster))?,
+            None => writeln!(out, "# For the cluster of the pipeline.")?,
+        }
+        match self.note(cluster.is_some()) {
+            Some(note) => writeln!(out, "# {note}"),
+            None => Ok(()),
+        }
+    }
+
     /// A comment for the objects of a cluster.
-    pub(super) fn note(&self, is_leaf: bool) -> Option<String> {
+    fn note(&self, is_leaf: bool) -> Option<String> {
         let origin = self.origin?;
         let advice = match is_leaf {
             true => {

@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 use super::{
     cluster::{ClusterFlags, key, require_environment},
     hook_address::{AddressFlag, escaped},
-    plan,
-    terminal::clean,
-    yaml,
+    plan, yaml,
 };
 
 #[derive(Debug, clap::Args)]
@@ -51,13 +49,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let address = address.resolve(&arguments.pipeline, &arguments.connection);
     let address = address.await?;
     for (cluster, targets) in &clusters {
-        match cluster {
-            Some(cluster) => writeln!(out, "# For the cluster {}.", clean(cluster))?,
-            None => writeln!(out, "# For the cluster of the pipeline.")?,
-        }
-        if let Some(note) = address.note(cluster.is_some()) {
-            writeln!(out, "# {note}")?;
-        }
+        address.write_heading(cluster.as_deref(), out)?;
         for (environment, namespace) in targets {
             let hook = ClusterHook {
                 pipeline: &pipeline,

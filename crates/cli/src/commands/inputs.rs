@@ -13,9 +13,7 @@ use super::{
     cluster::{ClusterFlags, key, require_environment},
     hook_address::{AddressFlag, escaped},
     hooks::clusters,
-    plan,
-    terminal::clean,
-    yaml,
+    plan, yaml,
 };
 
 const API_VERSION: &str = "fluxcd.controlplane.io/v1";
@@ -75,13 +73,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let address = address.resolve(&arguments.pipeline, &arguments.connection);
     let address = address.await?;
     for (cluster, targets) in &clusters {
-        match cluster {
-            Some(cluster) => writeln!(out, "# For the cluster {}.", clean(cluster))?,
-            None => writeln!(out, "# For the cluster of the pipeline.")?,
-        }
-        if let Some(note) = address.note(cluster.is_some()) {
-            writeln!(out, "# {note}")?;
-        }
+        address.write_heading(cluster.as_deref(), out)?;
         for (environment, namespace) in targets {
             let inputs = ClusterInputs {
                 pipeline: &pipeline,

@@ -3,7 +3,7 @@
 use std::io::Write;
 
 use anyhow::bail;
-use api::{CheckRun, Time, check_run::CheckResult};
+use api::{CheckRun, Time, check_run::CheckResult, pipeline::PipelineSpec};
 use clap::ValueEnum;
 use jiff::Timestamp;
 use kube::{
@@ -53,15 +53,8 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let cluster = arguments.connection.connect().await?;
     let pipeline = cluster.pipeline(&arguments.pipeline).await?;
     require_environment(&pipeline, &arguments.environment)?;
-    let checks = external_checks(&pipeline.spec);
     let check = arguments.check.as_str();
-    if !checks.contains(&check) {
-        let known = match checks.is_empty() {
-            true => "none".to_owned(),
-            false => checks.join(", "),
-        };
-        bail!("the pipeline has no external check {check}; it has {known}");
-    }
+    require_external_check(&pipeline.spec, check)?;
     let (namespace, name) = key(&pipeline);
     let user = cluster.user().await?;
     let by = user.username.unwrap_or_default();
@@ -114,4 +107,16 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         clean(&by)
     )?;
     Ok(out.flush()?)
+}
+
+fn require_external_check(spec: &PipelineSpec, check: &str) -> anyhow::Result<()> {
+    let checks = external_checks(spec);
+    if checks.contains(&check) {
+        return Ok(());
+    }
+    let known = match checks.is_empty() {
+        true => "none".to_owned(),
+        false => checks.join(", "),
+    };
+    bail!("the pipeline has no external check {check}; it has {known}")
 }

@@ -19,6 +19,32 @@ const MANIFESTS: [&str; 4] = [
     include_str!("../../../deploy/manifests/roles.yaml"),
     include_str!("../../../deploy/manifests/policy.yaml"),
 ];
+/// Refuses every ConfigMap.
+const LAST_POLICY: &str = "
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicy
+metadata:
+  name: last
+spec:
+  failurePolicy: Fail
+  matchConstraints:
+    resourceRules:
+    - apiGroups: ['']
+      apiVersions: [v1]
+      resources: [configmaps]
+      operations: [CREATE]
+  validations:
+  - expression: 'false'
+    reason: Forbidden
+---
+apiVersion: admissionregistration.k8s.io/v1
+kind: ValidatingAdmissionPolicyBinding
+metadata:
+  name: last
+spec:
+  policyName: last
+  validationActions: [Deny]
+";
 const SLUICE: &str = "system:serviceaccount:pipeline-system:pipeline-controller";
 
 /// What the server serves. A group that was defined just now is listed before it is.
@@ -198,16 +224,39 @@ impl World {
     }
 
     /// Definitions take a moment until they are served, policies until they are enforced.
+    ///
+    /// The server learns policies in the order in which they were written: once it enforces one that was
+    /// written last, it enforces all.
     async fn until_served(&self) {
-        let administrator = api(self.plane.client(), "Promotion");
-        for attempt in 0..300 {
-            let probe = promotion(&format!("probe-{attempt}"));
-            match administrator.create(&PostParams::default(), &probe).await {
-                Err(kube::Error::Api(status)) if status.code == 403 => return,
-                _ => tokio::time::sleep(Duration::from_millis(100)).await,
+        let client = self.plane.client();
+        apply(&client, objects(LAST_POLICY)).await;
+        let maps: Api<DynamicObject> = Api::namespaced_with(
+            client.clone(),
+            "default",
+            &ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "ConfigMap")),
+        );
+        let probe = DynamicObject::deserialize(json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {"name": "probe", "namespace": "default"},
+        }));
+        let probe = probe.unwrap();
+        let dry_run = PostParams {
+            dry_run: true,
+            ..PostParams::default()
+        };
+        let promotions = api(client, "Promotion");
+        for _ in 0..300 {
+            let refused = [
+                maps.create(&dry_run, &probe).await,
+                promotions.create(&dry_run, &promotion("probe")).await,
+            ];
+            let is_refused = |answer: &kube::Result<DynamicObject>| matches!(answer, Err(kube::Error::Api(status)) if status.code == 403);
+            if refused.iter().all(is_refused) {
+                return;
             }
+            tokio::time::sleep(Duration::from_millis(100)).await;
         }
-        unreachable!("the policy is not enforced");
+        unreachable!("the policies are not enforced");
     }
 
     /// What the server says to a merge patch: `ok`, or its message.

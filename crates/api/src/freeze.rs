@@ -115,7 +115,7 @@ pub struct ScheduleWindow {
 /// What passes a Freeze.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AllowedPromotion {
-    /// The way back to a revision that ran in the environment before.
+    /// A rollback to a revision that ran in the environment before.
     Rollback,
 }
 

@@ -13,6 +13,6 @@ mod verdicts;
 pub use runs::{fold_checks, measures_on, surplus_checks};
 
 pub(crate) use retry::retry;
-pub(crate) use rollback::{WayBack, no_way_back, way_back};
+pub(crate) use rollback::{DerivedRollback, derived_rollback, not_possible};
 pub(crate) use runs::missing;
 pub(crate) use verdicts::{CheckStates, remember, summary};

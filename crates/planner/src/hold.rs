@@ -69,7 +69,7 @@ hold_reasons! {
     Verifying of verified,
     /// A check of the source environment failed for the revision.
     VerificationFailed of verified,
-    /// A check failed, and the environment cannot go back.
+    /// A check failed, and the environment cannot be rolled back.
     RollbackNotPossible of verified,
     /// The source environment has not been ready for long enough.
     Soaking of soak,

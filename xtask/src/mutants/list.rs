@@ -199,13 +199,13 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         "the_promotion_is_created_and_waits",
     ),
     planner(
-        ("gate freeze", "every rollback counts as a way back"),
+        ("gate freeze", "a rollback may lead to what never ran here"),
         "crates/planner/src/gate/freeze.rs",
         (
             "has_run && !is_rejected && leads_away && !is_newer",
             "!is_rejected && leads_away && !is_newer",
         ),
-        "the_way_back_passes_whatever_the_request_calls_itself",
+        "a_rollback_passes_whatever_the_request_calls_itself",
     ),
     planner(
         ("gate approvals", "an approval counts for another change"),

@@ -175,6 +175,6 @@ pub enum OnFailure {
     /// The revision does not go on.
     #[default]
     Hold,
-    /// The environment also goes back to the last revision that passed its checks.
+    /// The environment is also rolled back to the last revision that passed its checks.
     Rollback,
 }

@@ -1,4 +1,4 @@
-//! Checks: the loop starts and deletes CheckRuns, follows their verdicts, and goes back when one fails.
+//! Checks: the loop starts and deletes CheckRuns, follows their verdicts, and rolls back when one fails.
 
 use api::CheckRun;
 use kube::{

@@ -1,6 +1,6 @@
-//! The way back after a check failed: which revision, and why there is none.
+//! The derived rollback: which revision a site returns to after a check failed, or why it does not.
 //!
-//! It is taken once, when the failed revision is rejected, and never because of a revision that a way back
+//! It is derived once, when the failed revision is rejected, and never because of a revision that a rollback
 //! brought.
 
 use api::{
@@ -15,23 +15,23 @@ use crate::{
     site_state::SiteState,
 };
 
-/// Where a site goes back to after a check failed.
-pub(crate) struct WayBack<'a> {
+/// The rollback of a site after a check failed.
+pub(crate) struct DerivedRollback<'a> {
     /// The revision that failed.
     pub(crate) failed: &'a str,
     /// The uid of the promotion that brought it.
     pub(crate) cause: String,
-    /// What it goes back to; nothing where it went back before and that was not recorded.
+    /// The revision to return to; nothing where the rollback exists already and that was not recorded.
     pub(crate) to: Option<&'a RanRevision>,
 }
 
-/// The way back of a site whose revision failed a check of the environment; nothing where none failed, or
-/// where it was taken before. The error says why there is none.
-pub(crate) fn way_back<'a>(
+/// The rollback of a site whose revision failed a check of the environment; nothing where none failed, or
+/// where it was derived before. The error says why it is not possible.
+pub(crate) fn derived_rollback<'a>(
     environment: &Environment,
     status: &'a EnvironmentStatus,
     site: &SiteState<'_>,
-) -> Option<Result<WayBack<'a>, Hold>> {
+) -> Option<Result<DerivedRollback<'a>, Hold>> {
     let verify = environment.verify.as_ref()?;
     let failed = status.checks.iter().find(|it| {
         it.cause == CheckCause::Verify
@@ -44,7 +44,7 @@ pub(crate) fn way_back<'a>(
         return None;
     }
     let found = find(status, site, failed);
-    Some(found.map_err(|because| no_way_back(environment, &failed.revision, because)))
+    Some(found.map_err(|because| not_possible(environment, &failed.revision, because)))
 }
 
 fn runs(site: &SiteState<'_>, revision: &str) -> bool {
@@ -56,7 +56,7 @@ fn find<'a>(
     status: &'a EnvironmentStatus,
     site: &SiteState<'_>,
     failed: &'a CheckStatus,
-) -> Result<WayBack<'a>, &'static str> {
+) -> Result<DerivedRollback<'a>, &'static str> {
     let revision = failed.revision.as_str();
     let brought = |it: &&&Promotion| it.spec.revision == revision && was_merged(it);
     let Some(promotion) = site.promotions.iter().rev().find(brought) else {
@@ -68,7 +68,7 @@ fn find<'a>(
     let cause = promotion.metadata.uid.clone().unwrap_or_default();
     let mut others = site.promotions.iter();
     if others.any(|it| it.spec.cause.as_ref() == Some(&cause)) {
-        return Ok(WayBack {
+        return Ok(DerivedRollback {
             failed: revision,
             cause,
             to: None,
@@ -83,7 +83,7 @@ fn find<'a>(
     let Some(to) = status.ran.iter().find(is_good) else {
         return Err("no other revision has passed the checks there");
     };
-    Ok(WayBack {
+    Ok(DerivedRollback {
         failed: revision,
         cause,
         to: Some(to),
@@ -91,7 +91,7 @@ fn find<'a>(
 }
 
 /// The hold of an environment that stays at a revision which failed its checks.
-pub(crate) fn no_way_back(environment: &Environment, revision: &str, because: &str) -> Hold {
+pub(crate) fn not_possible(environment: &Environment, revision: &str, because: &str) -> Hold {
     let name = &environment.name;
     Hold::new(
         HoldReason::RollbackNotPossible,

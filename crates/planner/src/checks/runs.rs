@@ -236,7 +236,7 @@ fn entering(
     });
     let here = input.promotions.iter().copied();
     let here = here.filter(|it| is_unmerged(it) && !is_ending(it));
-    // A way back is not checked before it enters.
+    // A derived rollback is not checked before it enters.
     let here = here
         .chain(started)
         .filter(|it| it.spec.environment == environment.name && it.spec.cause.is_none());

@@ -70,9 +70,9 @@ impl GateVerdict {
 }
 
 impl GateVerdict {
-    /// A way back after a failed check passes without being asked.
+    /// A rollback that Sluice derived from a failed check passes without being asked.
     pub(super) fn by_failed_check() -> Self {
-        Self::PassByRequest("passed: a failed check led back".to_owned())
+        Self::PassByRequest("passed: a rollback after a failed check".to_owned())
     }
 }
 

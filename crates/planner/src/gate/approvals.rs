@@ -222,7 +222,7 @@ impl<'a> ApprovalQuestion<'a> {
         states.max_by_key(ApprovalState::missing)
     }
 
-    /// Whether it is a way back that needs no approval: people approved the revision there before.
+    /// Whether it is a derived rollback that needs no approval: people approved the revision there before.
     fn was_approved_before(&self) -> bool {
         let spec = &self.promotion.spec;
         let status = self.pipeline.and_then(|it| it.status.as_ref());

@@ -2,7 +2,7 @@
 //!
 //! It is asked of the existing promotion, so that people can read and approve it meanwhile. Once its change
 //! is proposed, it is asked only whether a check has failed since. A person passes a check by an override
-//! that names it. A way back that Sluice takes by itself passes: the revision has entered before.
+//! that names it. A derived rollback passes: its revision has entered before.
 
 use super::{Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{

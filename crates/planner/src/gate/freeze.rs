@@ -1,7 +1,7 @@
 //! Gate `freeze`: no Freeze that covers the site is closed.
 //!
 //! It is asked of the existing promotion, so that people can read and approve it during a freeze, and
-//! again before each external step. What is merged is followed. A way back to a revision that ran here
+//! again before each external step. What is merged is followed. A rollback to a revision that ran here
 //! passes the Freezes that allow it, whatever a request calls itself. A person passes others by an
 //! override that names them.
 
@@ -31,9 +31,9 @@ pub(crate) fn ask_again(question: &PromotionQuestion<'_>) -> GateVerdict {
     }
     let (freezes, now) = (question.model.freezes.iter(), question.now);
     let covering = freezes.filter(|it| covers(it, question));
-    let is_way_back = is_way_back(question);
+    let returns_to_earlier = returns_to_earlier(question);
     let allowed = AllowedPromotion::Rollback;
-    let asked = covering.filter(|it| !(is_way_back && it.times.allow.contains(&allowed)));
+    let asked = covering.filter(|it| !(returns_to_earlier && it.times.allow.contains(&allowed)));
     let overriding = overrides::valid(question);
     let passes = |it: &&CoveringFreeze| overriding.is_some_and(|by| by.passes(&pass_name(it)));
     let (passed, asked): (Vec<_>, Vec<_>) = asked.partition(passes);
@@ -66,9 +66,9 @@ fn covers(freeze: &CoveringFreeze, question: &PromotionQuestion<'_>) -> bool {
     own.any(|cluster| clusters.contains(&cluster_key(cluster, namespace.unwrap_or_default())))
 }
 
-/// Whether the promotion leads back: to a revision that ran in the site, was not rejected there and is no
+/// Whether the promotion is a rollback in fact: to a revision that ran in the site, was not rejected there and is no
 /// newer than what runs now, and away from what runs now.
-fn is_way_back(question: &PromotionQuestion<'_>) -> bool {
+fn returns_to_earlier(question: &PromotionQuestion<'_>) -> bool {
     let (spec, site) = (&question.promotion.spec, question.site);
     let status = question.model.environments.get(&question.environment.name);
     let has_run =

@@ -34,7 +34,7 @@ fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
 pub(crate) fn hold(wanted: &WantedRevision, first: &Promotion, name: &str) -> Hold {
     let revision = first.spec.shown_revision();
     if first.spec.cause.is_some() {
-        let sentence = format!("{revision}, which a failed check led back to, is under way");
+        let sentence = format!("the rollback to {revision} after a failed check is under way");
         let resolved_by = format!("the end of promotion {name}, or a request");
         return Hold::new(HoldReason::RequestUnderWay, sentence, resolved_by);
     }

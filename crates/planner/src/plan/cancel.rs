@@ -109,7 +109,7 @@ fn answer(
 /// is taken back.
 fn reject_or_keep(promotion: &Promotion, rejected: &mut Vec<String>) {
     let spec = &promotion.spec;
-    // What failed its checks stays rejected: otherwise the way back would be taken again.
+    // What failed its checks stays rejected: otherwise the rollback would be derived again.
     if spec.cause.is_some() {
         return;
     }

@@ -1,6 +1,6 @@
-//! Goes back to the last good revision where a check failed for what runs.
+//! Rolls back to the last good revision where a check failed for what runs.
 //!
-//! It is done once: when every site that runs the failed revision has its way back, the revision is rejected
+//! It is done once: when every site that runs the failed revision has its rollback, the revision is rejected
 //! in the same plan.
 
 use api::pipeline::Environment;
@@ -11,27 +11,27 @@ use super::{
     site::{SitePlanner, WantedRevision},
 };
 use crate::{
-    checks::{self, WayBack},
+    checks::{self, DerivedRollback},
     fold::push_front,
     hold::Hold,
 };
 
 impl WantedRevision {
-    /// What a site goes back to after a check failed; nothing where it has gone back.
-    fn back(way: &WayBack<'_>) -> Option<Self> {
-        let to = way.to?;
+    /// What a derived rollback returns to; nothing where its promotion exists.
+    fn of_rollback(rollback: &DerivedRollback<'_>) -> Option<Self> {
+        let to = rollback.to?;
         Some(Self {
             version: to.version.clone().unwrap_or_else(|| to.revision.clone()),
             revision: to.revision.clone(),
             verified_at: None,
             request: None,
-            cause: Some(way.cause.clone()),
+            cause: Some(rollback.cause.clone()),
         })
     }
 }
 
 impl SitePlanner<'_> {
-    /// Goes back where a check failed for what runs. Returns whether nothing else is to be done now. Where
+    /// Rolls back where a check failed for what runs. Returns whether nothing else is to be done now. Where
     /// it cannot, the status says why, unless something else is under way.
     pub(super) fn roll_back(&self, decision: &mut EnvironmentDecision) -> bool {
         let Some(status) = self.input.status(&self.environment.name) else {
@@ -42,25 +42,25 @@ impl SitePlanner<'_> {
         let (mut is_complete, mut is_started) = (true, false);
         let mut blocked = None;
         for site in &self.sites {
-            let way = match checks::way_back(self.environment, status, site) {
+            let rollback = match checks::derived_rollback(self.environment, status, site) {
                 None => continue,
                 Some(Err(hold)) => {
                     blocked = blocked.or(Some(hold));
                     continue;
                 }
-                Some(Ok(way)) => way,
+                Some(Ok(rollback)) => rollback,
             };
-            failed = Some(way.failed);
-            let Some(wanted) = WantedRevision::back(&way) else {
+            failed = Some(rollback.failed);
+            let Some(wanted) = WantedRevision::of_rollback(&rollback) else {
                 continue;
             };
             is_started = true;
-            let mut back = self.decide(&wanted, site, &rejected);
-            is_complete &= back.promotion.is_some();
-            decision.steps.append(&mut back.steps);
-            decision.collect(&mut back);
-            self.say(&back, decision);
-            decision.says.promotion = back.promotion.or(decision.says.promotion.take());
+            let mut decided = self.decide(&wanted, site, &rejected);
+            is_complete &= decided.promotion.is_some();
+            decision.steps.append(&mut decided.steps);
+            decision.collect(&mut decided);
+            self.say(&decided, decision);
+            decision.says.promotion = decided.promotion.or(decision.says.promotion.take());
         }
         if let Some(failed) = failed.filter(|_| is_complete) {
             push_front(&mut decision.says.rejected, failed);
@@ -69,7 +69,7 @@ impl SitePlanner<'_> {
     }
 
     /// The site stays at a revision that failed its checks: what comes next goes on, and the status says
-    /// why nothing goes back where it says nothing else.
+    /// why it is not rolled back where it says nothing else.
     fn stay(&self, blocked: Option<Hold>, decision: &mut EnvironmentDecision) -> bool {
         let Some(hold) = blocked else { return false };
         self.follow_source(decision);
@@ -80,13 +80,13 @@ impl SitePlanner<'_> {
     }
 }
 
-/// Why an environment that nothing is promoted into does not go back after a check failed.
+/// Why an environment that nothing is promoted into is not rolled back after a check failed.
 pub(super) fn without_strategy(input: &PlanInput<'_>, environment: &Environment) -> Option<Hold> {
     let status = input.status(&environment.name)?;
     let site = input.whole(&environment.name);
-    let way = checks::way_back(environment, status, &site)?;
-    Some(match way {
-        Ok(way) => checks::no_way_back(environment, way.failed, "nothing is promoted into it"),
+    let rollback = checks::derived_rollback(environment, status, &site)?;
+    Some(match rollback {
+        Ok(it) => checks::not_possible(environment, it.failed, "nothing is promoted into it"),
         Err(hold) => hold,
     })
 }

@@ -35,7 +35,7 @@ pub(crate) struct WantedRevision {
     pub(crate) verified_at: Option<Timestamp>,
     /// The request, if a person asked for it.
     pub(crate) request: Option<Request>,
-    /// The uid of the promotion whose checks failed, if that led back to it.
+    /// The uid of the promotion whose checks failed, if this is the rollback.
     pub(crate) cause: Option<String>,
 }
 

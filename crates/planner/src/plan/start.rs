@@ -114,7 +114,7 @@ impl SitePlanner<'_> {
         promotion
     }
 
-    /// Whether a way back leads to a revision that people approved for this environment before.
+    /// Whether a derived rollback returns to a revision that people approved for this environment before.
     fn was_approved(&self, wanted: &WantedRevision) -> bool {
         let status = self.input.status(&self.environment.name);
         let mut ran = status.into_iter().flat_map(|it| &it.ran);

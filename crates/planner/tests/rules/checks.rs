@@ -1,4 +1,4 @@
-//! Checks: when they start and end, what they hold, and the way back when one fails.
+//! Checks: when they start and end, what they hold, and the rollback when one fails.
 
 use api::{
     check_run::CheckVerdict,
@@ -374,7 +374,7 @@ const FAILED: &str = "dev[2.0.0 ok] > prod{verify smoke, back, manual}[2.0.0 ok]
     check prod smoke 2.0.0 Failed";
 
 #[test]
-fn a_failed_check_leads_back_to_the_last_good_revision_once() {
+fn a_failed_check_rolls_back_to_the_last_good_revision_once() {
     let drawing = format!(
         "{FAILED}
          promotion prod 2.0.0 Verifying merged 5m approved
@@ -405,7 +405,7 @@ fn a_failed_check_leads_back_to_the_last_good_revision_once() {
 }
 
 #[test]
-fn a_way_back_that_nobody_approved_before_needs_approval() {
+fn a_rollback_that_nobody_approved_before_needs_approval() {
     check(
         &format!(
             "{FAILED}
@@ -419,7 +419,7 @@ fn a_way_back_that_nobody_approved_before_needs_approval() {
 }
 
 #[test]
-fn there_is_no_way_back_without_a_promotion_an_entry_or_from_a_rollback() {
+fn there_is_no_rollback_without_a_promotion_an_entry_or_of_a_rollback() {
     for (facts, because) in [
         ("checked prod 2.0.0 1.0.0", "no promotion brought it"),
         (
@@ -449,7 +449,7 @@ fn there_is_no_way_back_without_a_promotion_an_entry_or_from_a_rollback() {
 }
 
 #[test]
-fn nothing_else_leads_back() {
+fn nothing_else_is_rolled_back() {
     let promotion = "promotion prod 2.0.0 Verifying merged 5m
         checked prod 2.0.0 1.0.0";
     for (drawing, expected) in [
@@ -501,7 +501,7 @@ fn nothing_else_leads_back() {
 }
 
 #[test]
-fn what_failed_does_not_come_again_while_the_way_back_is_under_way() {
+fn what_failed_does_not_come_again_while_the_rollback_is_under_way() {
     let world = draw(
         "dev[2.0.0 ok] > prod{verify smoke, back}[2.0.0 ok]
          rejected prod 2.0.0
@@ -523,7 +523,7 @@ fn what_failed_does_not_come_again_while_the_way_back_is_under_way() {
 }
 
 #[test]
-fn a_cancelled_way_back_is_not_taken_again() {
+fn a_cancelled_rollback_is_not_derived_again() {
     check(
         "dev[2.0.0 ok] > prod{verify smoke, back}[2.0.0 ok]
          rejected prod 2.0.0

@@ -175,7 +175,7 @@ fn goes_back(
 }
 
 #[test]
-fn the_way_back_passes_whatever_the_request_calls_itself() {
+fn a_rollback_passes_whatever_the_request_calls_itself() {
     let ran = ["2.0.0", "1.0.0"];
     for kind in [RequestKind::Promote, RequestKind::Rollback] {
         assert!(goes_back("1.0.0", kind, &ran, &[], true), "{kind:?}");

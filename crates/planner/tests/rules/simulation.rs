@@ -219,7 +219,7 @@ impl Simulation {
             return;
         }
         if let Some(cause) = &spec.cause {
-            return self.check_way_back(promotion, cause);
+            return self.check_derived_rollback(promotion, cause);
         }
         self.check_verified(promotion);
         let vouches =
@@ -535,12 +535,12 @@ impl Simulation {
         let here = prod.targets.iter();
         let here = here.filter(|it| namespace.is_none() || it.namespace.as_ref() == namespace);
         let mut running = here.filter_map(|target| target.revision.as_deref());
-        let is_back = prod.ran.iter().any(|it| it.revision == *revision)
+        let is_rollback = prod.ran.iter().any(|it| it.revision == *revision)
             && !prod.rejected.contains(revision)
             && !running.any(|running| is_older(running, revision));
         for freeze in closed {
             assert!(
-                freeze.allows_rollback && is_back,
+                freeze.allows_rollback && is_rollback,
                 "{revision} enters during {freeze:?}"
             );
         }
@@ -574,20 +574,20 @@ impl Simulation {
         assert!(has_passed, "{revision} starts, {verdict:?} in dev");
     }
 
-    /// A way back leads from a revision that runs and failed its checks, once, to one that passed them, and
-    /// never from what a way back brought.
-    fn check_way_back(&self, promotion: &Promotion, cause: &str) {
+    /// A derived rollback leads from a revision that runs and failed its checks, once, to one that passed them,
+    /// and never from what a rollback brought.
+    fn check_derived_rollback(&self, promotion: &Promotion, cause: &str) {
         let of_cause = |it: &&Promotion| it.metadata.uid.as_deref() == Some(cause);
         let failed = self.world.promotions.iter().find(of_cause).unwrap();
         let asked = failed.spec.request.as_ref().map(|asked| asked.kind);
-        let is_back = failed.spec.cause.is_some() || asked == Some(RequestKind::Rollback);
-        assert!(!is_back, "a way back from a way back: {failed:?}");
+        let is_rollback = failed.spec.cause.is_some() || asked == Some(RequestKind::Rollback);
+        assert!(!is_rollback, "a rollback of a rollback: {failed:?}");
         let place = site_of(&promotion.spec, "default");
         let mut others = self.world.promotions.iter();
         let is_second = others.any(|it| {
             it.spec.cause.as_deref() == Some(cause) && site_of(&it.spec, "default") == place
         });
-        assert!(!is_second, "a second way back: {promotion:?}");
+        assert!(!is_second, "a second rollback: {promotion:?}");
         let revision = &failed.spec.revision;
         let verdict = self.verdict("prod", CheckCause::Verify, revision);
         assert_eq!(verdict, CheckVerdict::Failed, "{revision} did not fail");
@@ -722,8 +722,8 @@ impl Simulation {
         let here = prod.targets.iter();
         let here = here.filter(|it| target.is_none() || it.namespace.as_ref() == target);
         for running in here.filter_map(|target| target.revision.as_deref()) {
-            let is_back = is_older(&spec.revision, running);
-            assert!(!is_back, "{} over {running}", spec.revision);
+            let is_downgrade = is_older(&spec.revision, running);
+            assert!(!is_downgrade, "{} over {running}", spec.revision);
         }
     }
 

@@ -16,7 +16,11 @@ use runtime::{
 };
 use tokio::task::JoinSet;
 
-use crate::{Context, Settings, controllers::ControllerError, reconciler_base::ReconcilerBase};
+use crate::{
+    Context, Settings,
+    controllers::ControllerError,
+    reconciler_base::{ReconcilerBase, enqueue_all},
+};
 
 /// Under this name the adoption reconciler reads the caches and its metrics.
 const NAME: &str = "adoption";
@@ -59,9 +63,6 @@ async fn watch_originals(reconciler: Arc<AdoptionReconciler>) {
 async fn reconcile_all(reconciler: Arc<AdoptionReconciler>) {
     reconciler.originals.synced().await;
     let _subscriptions = reconciler.subscribe();
-    for key in reconciler.originals.keys() {
-        reconciler.workers.enqueue(key);
-    }
     let workers = reconciler.workers.clone();
     let reconcile = move |key: ObjectKey| {
         let reconciler = reconciler.clone();
@@ -134,17 +135,7 @@ impl AdoptionReconciler {
 
     /// Enqueues originals as they or their copies change, until the subscriptions are dropped.
     fn subscribe(self: &Arc<Self>) -> [Subscription; 2] {
-        let this = self.clone();
-        let originals = self.originals.subscribe(NAME, move |event| match event {
-            CacheEvent::Applied { key, .. } => this.workers.enqueue(key.clone()),
-            CacheEvent::Deleted { key, .. } => {
-                this.workers.forget(key);
-                // Created again meanwhile, by another thread.
-                if this.originals.contains(key) {
-                    this.workers.enqueue(key.clone());
-                }
-            }
-        });
+        let originals = enqueue_all(&self.originals, NAME, &self.workers, |_| {});
         let this = self.clone();
         let copies = self.caches.pipelines.subscribe(NAME, move |event| {
             let (CacheEvent::Applied { key, .. } | CacheEvent::Deleted { key, .. }) = event;

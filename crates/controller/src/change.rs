@@ -12,10 +12,8 @@ use api::{
     Change,
     change::{ChangePhase, ChangeStatus},
 };
-use kube::{Api, Client};
-use runtime::{
-    CacheEvent, LeaderGuard, ObjectKey, RequeueAction, Subscription, Workers, status::StatusError,
-};
+use kube::Client;
+use runtime::{LeaderGuard, ObjectKey, RequeueAction, Subscription, Workers, status::StatusError};
 use tokio::task::JoinSet;
 
 use crate::{
@@ -23,7 +21,7 @@ use crate::{
     failure_dependencies::FailureDependencies,
     keys::seed,
     reconcile::Reconciled,
-    reconciler_base::ReconcilerBase,
+    reconciler_base::{ReconcilerBase, enqueue_all},
     strategy::{self, Strategies},
 };
 use observe::ChangeObservation;
@@ -45,9 +43,6 @@ pub async fn run(reconciler: Arc<ChangeReconciler>) {
 async fn reconcile_all(reconciler: Arc<ChangeReconciler>) {
     reconciler.caches.changes.synced().await;
     let _subscription = reconciler.subscribe();
-    for key in reconciler.caches.changes.keys() {
-        reconciler.workers.enqueue(key);
-    }
     let workers = reconciler.workers.clone();
     let reconcile = move |key: ObjectKey| {
         let reconciler = reconciler.clone();
@@ -93,46 +88,10 @@ impl ChangeReconciler {
         })
     }
 
-    fn api(&self, namespace: &str) -> Api<Change> {
-        Api::namespaced(self.hub.clone(), namespace)
-    }
-
-    /// Enqueues Changes as the cache changes, until the subscription is dropped.
     fn subscribe(self: &Arc<Self>) -> Subscription {
         let this = self.clone();
-        self.caches
-            .changes
-            .subscribe(NAME, move |event| match event {
-                CacheEvent::Applied { key, .. } => this.workers.enqueue(key.clone()),
-                CacheEvent::Deleted { key, object } => {
-                    this.forget(key, object);
-                    // Created again meanwhile, by another thread.
-                    if this.caches.changes.contains(key) {
-                        this.workers.enqueue(key.clone());
-                    }
-                }
-            })
-    }
-
-    /// Stores a state of a Change that was written or read, and reconciles it if it is newer.
-    fn store(&self, change: Change) {
-        let key = ObjectKey::of(&change.metadata);
-        if self.caches.changes.wrote(NAME, change) {
-            self.workers.enqueue(key);
-        }
-    }
-
-    /// Removes a Change that was deleted.
-    fn remove(&self, change: &Change) {
-        let key = ObjectKey::of(&change.metadata);
-        let uid = change.metadata.uid.as_deref();
-        self.caches.changes.deleted(NAME, &key, uid);
-        self.forget(&key, change);
-    }
-
-    fn forget(&self, key: &ObjectKey, change: &Change) {
-        self.failure_dependencies.forget(uid(change));
-        self.workers.forget(key);
+        let forget = move |change: &Change| this.failure_dependencies.forget(uid(change));
+        enqueue_all(&self.caches.changes, NAME, &self.workers, forget)
     }
 }
 
@@ -148,10 +107,8 @@ async fn reconcile_key(reconciler: &ChangeReconciler, key: &ObjectKey) -> Requeu
         Ok::<_, StatusError>(reconciled)
     };
     match reconciled.await {
-        // Its new state is enqueued.
-        Ok(Reconciled::Changed | Reconciled::Unchanged { again: None }) => {
-            RequeueAction::AwaitChange
-        }
+        Ok(Reconciled::Changed) => RequeueAction::After(Duration::ZERO),
+        Ok(Reconciled::Unchanged { again: None }) => RequeueAction::AwaitChange,
         Ok(Reconciled::Unchanged { again: Some(again) }) => {
             RequeueAction::After(reconciler.clock.until(again))
         }

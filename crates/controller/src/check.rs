@@ -20,8 +20,11 @@ use runtime::{
 use tokio::task::JoinSet;
 
 use crate::{
-    Context, Settings, caches::PipelineShard, controllers::ControllerError, keys::seed,
-    reconciler_base::ReconcilerBase,
+    Context, Settings,
+    caches::PipelineShard,
+    controllers::ControllerError,
+    keys::seed,
+    reconciler_base::{ReconcilerBase, StatusWrite, enqueue_all},
 };
 use http::HttpMeasurer;
 
@@ -56,9 +59,6 @@ async fn reconcile_all(reconciler: Arc<CheckReconciler>) {
     reconciler.caches.pipelines.synced().await;
     reconciler.caches.check_runs.synced().await;
     let _subscriptions = reconciler.subscribe();
-    for key in reconciler.caches.check_runs.keys() {
-        reconciler.workers.enqueue(key);
-    }
     let workers = reconciler.workers.clone();
     let reconcile = move |key: ObjectKey| {
         let reconciler = reconciler.clone();
@@ -109,7 +109,10 @@ impl CheckReconciler {
                 this.enqueue_pipeline(key);
             }
         });
-        [pipelines, self.subscribe_to_runs()]
+        let this = self.clone();
+        let forget = move |run: &CheckRun| drop(this.progress.lock().remove(uid(run)));
+        let runs = enqueue_all(&self.caches.check_runs, NAME, &self.workers, forget);
+        [pipelines, runs]
     }
 
     /// Whether a check that has passed is measured on can change with its pipeline.
@@ -119,43 +122,6 @@ impl CheckReconciler {
                 self.workers.enqueue(ObjectKey::of(&run.metadata));
             }
         }
-    }
-
-    fn subscribe_to_runs(self: &Arc<Self>) -> Subscription {
-        let this = self.clone();
-        self.caches
-            .check_runs
-            .subscribe(NAME, move |event| match event {
-                CacheEvent::Applied { key, .. } => this.workers.enqueue(key.clone()),
-                CacheEvent::Deleted { key, object } => {
-                    this.forget(key, object);
-                    // Created again meanwhile, by another thread.
-                    if this.caches.check_runs.contains(key) {
-                        this.workers.enqueue(key.clone());
-                    }
-                }
-            })
-    }
-
-    /// Stores a state of a check run that was written or read, and reconciles it if it is newer.
-    fn store(&self, run: CheckRun) {
-        let key = ObjectKey::of(&run.metadata);
-        if self.caches.check_runs.wrote(NAME, run) {
-            self.workers.enqueue(key);
-        }
-    }
-
-    /// Removes a check run that was deleted.
-    fn remove(&self, run: &CheckRun) {
-        let key = ObjectKey::of(&run.metadata);
-        let uid = run.metadata.uid.as_deref();
-        self.caches.check_runs.deleted(NAME, &key, uid);
-        self.forget(&key, run);
-    }
-
-    fn forget(&self, key: &ObjectKey, run: &CheckRun) {
-        self.progress.lock().remove(uid(run));
-        self.workers.forget(key);
     }
 
     /// A check run that a pipeline of this process created, and that pipeline; others are nobody's.
@@ -205,12 +171,13 @@ async fn reconcile_key(reconciler: &CheckReconciler, key: &ObjectKey) -> Requeue
         *entry = progress.clone();
     }
     match report::write(reconciler, &run, status).await {
-        // Its new state is enqueued.
-        Ok(true) => RequeueAction::AwaitChange,
-        Ok(false) => match planner::measure_at(&run, &progress, seed(&run.metadata)) {
-            Some(due) => RequeueAction::After(reconciler.clock.until(due)),
-            None => RequeueAction::AwaitChange,
-        },
+        Ok(StatusWrite::Written | StatusWrite::Outdated) => RequeueAction::After(Duration::ZERO),
+        Ok(StatusWrite::Unchanged) => {
+            match planner::measure_at(&run, &progress, seed(&run.metadata)) {
+                Some(due) => RequeueAction::After(reconciler.clock.until(due)),
+                None => RequeueAction::AwaitChange,
+            }
+        }
         Err(StatusError::NotLeading) => RequeueAction::RetryIncomplete(RETRY),
         Err(error) => {
             tracing::warn!(check_run = %key, %error, "could not write the verdict of a check run");

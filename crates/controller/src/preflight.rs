@@ -18,12 +18,15 @@ use api::{
 use parking_lot::Mutex;
 use planner::Failure;
 use runtime::{
-    CacheEvent, ObjectKey, RequeueAction, Subscription, TtlCache, Workers,
-    status::{StatusError, StatusPatch},
+    CacheEvent, ObjectKey, RequeueAction, Subscription, TtlCache, Workers, status::StatusError,
 };
 use tokio::time::Instant;
 
-use crate::{caches::PipelineShard, reconciler_base::ReconcilerBase, strategy::Strategies};
+use crate::{
+    caches::PipelineShard,
+    reconciler_base::{ReconcilerBase, StatusWrite},
+    strategy::Strategies,
+};
 
 /// Under this name the reconciler writes to the caches and reads its metrics.
 const NAME: &str = "preflight";
@@ -50,13 +53,6 @@ pub(crate) struct PreflightReconciler {
     results: TtlCache<StrategyKey, Result<(), Failure>>,
     /// The generation that was checked, and when the next check is due.
     checked: Mutex<HashMap<ObjectKey, (Option<i64>, Instant)>>,
-}
-
-/// What became of a write.
-enum Written {
-    Done,
-    /// The pipeline changed meanwhile; check its new state.
-    Conflict,
 }
 
 /// Runs the reconciler until dropped.
@@ -126,8 +122,8 @@ impl PreflightReconciler {
             false => WITH_PROBLEMS,
         };
         match self.write(&pipeline, problems).await {
-            Ok(Written::Done) => {}
-            Ok(Written::Conflict) => return RequeueAction::After(Duration::ZERO),
+            Ok(StatusWrite::Unchanged | StatusWrite::Written) => {}
+            Ok(StatusWrite::Outdated) => return RequeueAction::After(Duration::ZERO),
             Err(error) => {
                 tracing::warn!(pipeline = %key, %error, "could not store the result of the preflight check");
                 return RequeueAction::RetryError(RETRY);
@@ -170,18 +166,10 @@ impl PreflightReconciler {
         &self,
         pipeline: &Pipeline,
         problems: BTreeMap<String, PreflightProblem>,
-    ) -> Result<Written, StatusError> {
-        let before = pipeline.status.as_ref();
+    ) -> Result<StatusWrite, StatusError> {
         let mut status = pipeline.status.clone().unwrap_or_default();
         status.preflight = problems;
-        match self.status.patch(pipeline, before, &status).await? {
-            StatusPatch::Patched(newest) => drop(self.caches.pipelines.wrote(NAME, newest)),
-            StatusPatch::Conflict(newest) => {
-                self.caches.pipelines.wrote(NAME, newest);
-                return Ok(Written::Conflict);
-            }
-            StatusPatch::Unchanged | StatusPatch::NotFound => {}
-        }
-        Ok(Written::Done)
+        let cache = &self.caches.pipelines;
+        self.write_status(cache, NAME, pipeline, &status).await
     }
 }

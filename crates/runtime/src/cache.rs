@@ -139,7 +139,7 @@ impl<K: CachedKind> ObjectCache<K> {
 
     fn apply_watched(&self, object: DeserializeGuard<K>) {
         match object.0 {
-            Ok(object) => drop(self.apply(None, object)),
+            Ok(object) => drop(self.apply(Source::Watch, None, object)),
             Err(error) => {
                 let (kind, key) = (K::kind(&()), ObjectKey::of(&error.metadata));
                 tracing::warn!(%kind, object = %key, %error, "could not read the object; its last readable state stays");
@@ -150,7 +150,19 @@ impl<K: CachedKind> ObjectCache<K> {
     /// Stores what this process wrote or read with a request, unless a newer state is known. Returns
     /// whether it was newer. All subscribers but `writer` are told.
     pub fn wrote(&self, writer: &'static str, object: K) -> bool {
-        self.apply(Some(writer), object)
+        self.apply(Source::Response, Some(writer), object)
+    }
+
+    /// Stores what this process read with a request, unless a newer state is known. All subscribers are
+    /// told.
+    pub fn read(&self, object: K) {
+        self.apply(Source::Response, None, object);
+    }
+
+    /// Removes an object that this process deleted or found missing, if it is the one with that uid. All
+    /// subscribers are told.
+    pub fn found_missing(&self, key: &ObjectKey, uid: Option<&str>) {
+        self.remove(None, key, uid);
     }
 
     /// Removes an object that this process deleted or found missing, if it is the one with that uid.
@@ -159,11 +171,7 @@ impl<K: CachedKind> ObjectCache<K> {
         self.remove(Some(writer), key, uid);
     }
 
-    fn apply(&self, writer: Option<&'static str>, object: K) -> bool {
-        let source = match writer {
-            None => Source::Watch,
-            Some(_) => Source::Response,
-        };
+    fn apply(&self, source: Source, writer: Option<&'static str>, object: K) -> bool {
         let Some(applied) = self.store.write().apply(source, object) else {
             return false;
         };

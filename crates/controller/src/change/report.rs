@@ -12,12 +12,9 @@ use kube::{
 };
 use planner::{PipelineEvent, Timestamp};
 
-use super::ChangeReconciler;
-use crate::reconcile::Reconciled;
-use runtime::{
-    ObjectKey,
-    status::{StatusError, StatusPatch},
-};
+use super::{ChangeReconciler, NAME};
+use crate::{reconcile::Reconciled, reconciler_base::StatusWrite};
+use runtime::{ObjectKey, status::StatusError};
 
 /// Writes the status if it differs from the one that was read.
 pub(super) async fn write(
@@ -26,16 +23,14 @@ pub(super) async fn write(
     status: ChangeStatus,
     again: Option<Timestamp>,
 ) -> Result<Reconciled, StatusError> {
-    let before = change.status.as_ref();
-    let written = reconciler.status.patch(change, before, &status);
-    match written.await? {
-        StatusPatch::Unchanged => return Ok(Reconciled::Unchanged { again }),
-        StatusPatch::Patched(written) => {
-            record_phase(reconciler, change, &status);
-            reconciler.store(written);
-        }
-        StatusPatch::Conflict(newest) => reconciler.store(newest),
-        StatusPatch::NotFound => reconciler.remove(change),
+    let cache = &reconciler.caches.changes;
+    match reconciler
+        .write_status(cache, NAME, change, &status)
+        .await?
+    {
+        StatusWrite::Unchanged => return Ok(Reconciled::Unchanged { again }),
+        StatusWrite::Written => record_phase(reconciler, change, &status),
+        StatusWrite::Outdated => {}
     }
     Ok(Reconciled::Changed)
 }
@@ -82,28 +77,14 @@ pub(super) async fn delete_surplus(
         let key = ObjectKey::of(&change.metadata);
         let parameters = DeleteParams {
             preconditions: Some(Preconditions {
-                uid: change.uid(),
                 resource_version: change.resource_version(),
+                ..Preconditions::default()
             }),
             ..DeleteParams::default()
         };
-        match reconciler
-            .api(namespace)
-            .delete(&key.name, &parameters)
-            .await
-        {
-            Ok(deleted) => {
-                tracing::info!(change = %key, "deleted a Change that ended long ago");
-                match deleted.left() {
-                    Some(terminating) => reconciler.store(terminating),
-                    None => reconciler.remove(change),
-                }
-            }
-            Err(kube::Error::Api(refusal)) if refusal.code == 404 => reconciler.remove(change),
-            // It was changed meanwhile; the watch delivers its new state.
-            Err(kube::Error::Api(refusal)) if refusal.code == 409 => {}
-            Err(error) => return Err(error.into()),
-        }
+        tracing::info!(change = %key, "deleting a Change that ended long ago");
+        let cache = &reconciler.caches.changes;
+        reconciler.delete(cache, change, parameters).await?;
     }
     Ok(())
 }

@@ -6,29 +6,25 @@ use api::{
 };
 use kube::Resource;
 use planner::PipelineEvent;
-use runtime::status::{StatusError, StatusPatch};
+use runtime::status::StatusError;
 
-use super::CheckReconciler;
+use super::{CheckReconciler, NAME};
+use crate::reconciler_base::StatusWrite;
 
-/// Writes the status if it differs from the one that was read; returns whether the object changed.
+/// Writes the status if it differs from the one that was read.
 pub(super) async fn write(
     reconciler: &CheckReconciler,
     run: &CheckRun,
     mut status: CheckRunStatus,
-) -> Result<bool, StatusError> {
+) -> Result<StatusWrite, StatusError> {
     let result = run.spec.result.as_ref();
     status.url = result.and_then(|it| it.url.clone()).or(status.url);
-    let written = reconciler.status.patch(run, run.status.as_ref(), &status);
-    match written.await? {
-        StatusPatch::Unchanged => return Ok(false),
-        StatusPatch::Patched(written) => {
-            record(reconciler, run, &status);
-            reconciler.store(written);
-        }
-        StatusPatch::Conflict(newest) => reconciler.store(newest),
-        StatusPatch::NotFound => reconciler.remove(run),
+    let cache = &reconciler.caches.check_runs;
+    let written = reconciler.write_status(cache, NAME, run, &status).await?;
+    if matches!(written, StatusWrite::Written) {
+        record(reconciler, run, &status);
     }
-    Ok(true)
+    Ok(written)
 }
 
 /// Logs a new verdict, and records an event about a decisive one.

@@ -9,7 +9,7 @@ use api::{
 };
 use kube::{
     Api,
-    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, Preconditions},
+    api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
 use planner::Step;
 use serde_json::json;
@@ -190,7 +190,9 @@ impl PlanExecutor<'_> {
                 Ok(())
             }
             Err(kube::Error::Api(refusal)) if refusal.is_not_found() => {
-                self.forget(name, known.metadata.uid.as_deref());
+                let key = ObjectKey::of(&known.metadata);
+                self.promotions_cache()
+                    .deleted(NAME, &key, known.metadata.uid.as_deref());
                 Err(Error::Changed)
             }
             Err(kube::Error::Api(refusal)) if refusal.is_conflict() => {
@@ -203,39 +205,12 @@ impl PlanExecutor<'_> {
     }
 
     async fn remove(&self, name: &str) -> Result<(), Error> {
-        let uid = self.known(name).and_then(|it| it.metadata.uid.clone());
-        let parameters = DeleteParams {
-            preconditions: Some(Preconditions {
-                uid: uid.clone(),
-                resource_version: None,
-            }),
-            ..DeleteParams::default()
+        let Some(known) = self.known(name) else {
+            return Ok(());
         };
-        match self.api.delete(name, &parameters).await {
-            Ok(deleted) => {
-                // A finalizer may keep it for a while.
-                if let Some(terminating) = deleted.left() {
-                    self.promotions_cache().wrote(NAME, terminating);
-                    return Ok(());
-                }
-            }
-            Err(kube::Error::Api(refusal)) if refusal.code == 404 => {}
-            // Another object of the name, or a write at the same time: the watch delivers it.
-            Err(kube::Error::Api(refusal)) if refusal.code == 409 => return Ok(()),
-            Err(source) => {
-                return Err(Error::Hub {
-                    attempted: "delete a promotion",
-                    source,
-                });
-            }
-        }
-        self.forget(name, uid.as_deref());
-        Ok(())
-    }
-
-    fn forget(&self, name: &str, uid: Option<&str>) {
-        let key = ObjectKey::new(&self.key.namespace, name);
-        self.promotions_cache().deleted(NAME, &key, uid);
+        let (cache, parameters) = (self.promotions_cache(), DeleteParams::default());
+        let deleted = self.reconciler.delete(cache, known, parameters).await;
+        deleted.map_err(hub("delete a promotion"))
     }
 
     fn promotions_cache(&self) -> &ObjectCache<Promotion> {

@@ -5,7 +5,7 @@ use std::{sync::Arc, time::Duration};
 use api::CheckRun;
 use kube::{
     Api,
-    api::{DeleteParams, PostParams, Preconditions},
+    api::{DeleteParams, PostParams},
 };
 use runtime::{CacheEvent, ObjectKey, Subscription};
 use tokio::time::timeout;
@@ -57,7 +57,7 @@ pub(super) async fn start(
         ..PostParams::default()
     };
     let name = run.metadata.name.as_deref().unwrap_or_default();
-    let runs = api(reconciler, pipeline);
+    let runs: Api<CheckRun> = Api::namespaced(reconciler.hub.clone(), &pipeline.namespace);
     let written = match runs.create(&parameters, run).await {
         Ok(created) => {
             tracing::info!(%pipeline, run = name, check = run.spec.check.name, "started a check");
@@ -78,36 +78,10 @@ pub(super) async fn remove(
     pipeline: &ObjectKey,
     name: &str,
 ) -> Result<(), kube::Error> {
-    let key = ObjectKey::new(&pipeline.namespace, name);
-    let known = reconciler.caches.check_runs.get(&key);
-    let uid = known.and_then(|it| it.metadata.uid.clone());
-    let parameters = DeleteParams {
-        preconditions: Some(Preconditions {
-            uid: uid.clone(),
-            resource_version: None,
-        }),
-        ..DeleteParams::background()
+    let cache = &reconciler.caches.check_runs;
+    let Some(known) = cache.get(&ObjectKey::new(&pipeline.namespace, name)) else {
+        return Ok(());
     };
-    match api(reconciler, pipeline).delete(name, &parameters).await {
-        Ok(deleted) => {
-            // A finalizer may keep it for a while.
-            if let Some(terminating) = deleted.left() {
-                reconciler.caches.check_runs.wrote(NAME, terminating);
-                return Ok(());
-            }
-        }
-        Err(kube::Error::Api(refusal)) if refusal.code == 404 => {}
-        // Another object of the name, or a write at the same time: the watch delivers it.
-        Err(kube::Error::Api(refusal)) if refusal.code == 409 => return Ok(()),
-        Err(error) => return Err(error),
-    }
-    reconciler
-        .caches
-        .check_runs
-        .deleted(NAME, &key, uid.as_deref());
-    Ok(())
-}
-
-fn api(reconciler: &PipelineReconciler, pipeline: &ObjectKey) -> Api<CheckRun> {
-    Api::namespaced(reconciler.hub.clone(), &pipeline.namespace)
+    let parameters = DeleteParams::background();
+    reconciler.delete(cache, &known, parameters).await
 }

@@ -5,11 +5,8 @@ use std::sync::Arc;
 use super::reconciler::NAME;
 use api::{Pipeline, pipeline::PipelineStatus};
 
-use crate::PipelineReconciler;
-use runtime::{
-    ObjectKey,
-    status::{StatusError, StatusPatch},
-};
+use crate::{PipelineReconciler, reconciler_base::StatusWrite};
+use runtime::{ObjectKey, status::StatusError};
 
 /// Writes the status if it differs from the one that was read, and records what is new.
 pub(super) async fn write(
@@ -20,24 +17,16 @@ pub(super) async fn write(
     let key = ObjectKey::of(&pipeline.metadata);
     let before = pipeline.status.as_ref();
     let status = planner::summarised(pipeline, status);
-    match reconciler.status.patch(pipeline, before, &status).await? {
-        StatusPatch::Unchanged => reconciler.telemetry.status_is_current(&key),
-        StatusPatch::Patched(written) => {
-            reconciler.telemetry.status_is_current(&key);
-            reconciler
-                .telemetry
-                .record(pipeline, planner::pipeline_events(before, &status));
-            reconciler.caches.pipelines.wrote(NAME, written);
+    let (cache, telemetry) = (&reconciler.caches.pipelines, &reconciler.telemetry);
+    let written = reconciler.write_status(cache, NAME, pipeline, &status);
+    match written.await? {
+        StatusWrite::Unchanged => telemetry.status_is_current(&key),
+        StatusWrite::Written => {
+            telemetry.status_is_current(&key);
+            telemetry.record(pipeline, planner::pipeline_events(before, &status));
         }
-        StatusPatch::Conflict(newest) => {
-            reconciler.caches.pipelines.wrote(NAME, newest);
-            reconciler.enqueue(key);
-        }
-        StatusPatch::NotFound => {
-            let uid = pipeline.metadata.uid.as_deref();
-            reconciler.caches.pipelines.deleted(NAME, &key, uid);
-            reconciler.forget_pipeline(&key);
-        }
+        // Its newest state is enqueued.
+        StatusWrite::Outdated => {}
     }
     Ok(())
 }

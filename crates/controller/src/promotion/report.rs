@@ -8,11 +8,8 @@ use planner::{PipelineEvent, Timestamp};
 use tokio::time::Instant;
 
 use super::{NAME, PromotionContext, PromotionReconciler};
-use crate::{pipeline::elapsed, reconcile::Reconciled};
-use runtime::{
-    ObjectKey,
-    status::{StatusError, StatusPatch},
-};
+use crate::{pipeline::elapsed, reconcile::Reconciled, reconciler_base::StatusWrite};
+use runtime::status::StatusError;
 
 /// Writes the status if it differs from the one that was read.
 pub(super) async fn write(
@@ -23,21 +20,11 @@ pub(super) async fn write(
 ) -> Result<Reconciled, StatusError> {
     let promotion = context.promotion;
     let cache = &reconciler.caches.promotions;
-    match reconciler
-        .status
-        .patch(promotion, promotion.status.as_ref(), &status)
-        .await?
-    {
-        StatusPatch::Unchanged => return Ok(Reconciled::Unchanged { again }),
-        StatusPatch::Patched(written) => {
-            record_phase(reconciler, context, &status);
-            cache.wrote(NAME, written);
-        }
-        StatusPatch::Conflict(newest) => drop(cache.wrote(NAME, newest)),
-        StatusPatch::NotFound => {
-            let key = ObjectKey::of(&promotion.metadata);
-            cache.deleted(NAME, &key, promotion.metadata.uid.as_deref());
-        }
+    let written = reconciler.write_status(cache, NAME, promotion, &status);
+    match written.await? {
+        StatusWrite::Unchanged => return Ok(Reconciled::Unchanged { again }),
+        StatusWrite::Written => record_phase(reconciler, context, &status),
+        StatusWrite::Outdated => {}
     }
     Ok(Reconciled::Changed)
 }

@@ -11,8 +11,9 @@ mod runs;
 mod verdicts;
 
 pub use runs::{fold_checks, measures_on, surplus_checks};
+pub use verdicts::CheckProgress;
 
 pub(crate) use retry::retry;
 pub(crate) use rollback::{DerivedRollback, derived_rollback, not_possible};
 pub(crate) use runs::missing;
-pub(crate) use verdicts::{CheckStates, remember, summary};
+pub(crate) use verdicts::{CheckStates, progress, remember, summary};

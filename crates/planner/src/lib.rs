@@ -76,7 +76,7 @@ pub use attempt::{
 pub use check_definition::{
     check_problem, condition_of, condition_text, http_url, prometheus_query,
 };
-pub use checks::{fold_checks, measures_on, surplus_checks};
+pub use checks::{CheckProgress, fold_checks, measures_on, surplus_checks};
 pub use deployments::{
     DAYS, DeliveryFigures, Deployment, DeploymentKind, delivery_figures, deployments,
 };

@@ -1,5 +1,5 @@
-//! What the next promotion into an environment brings: versions, edits, images, commits, and the soak so
-//! far.
+//! What the next promotion into an environment brings: versions, edits, images, commits, and checks and soak
+//! so far.
 //!
 //! Computed from stored objects, so that CLI, server and controller say the same. What only git or a
 //! forge knows is in the promotion's status.
@@ -16,6 +16,7 @@ use api::{
 use serde::Serialize;
 
 use crate::{
+    checks::{self, CheckProgress},
     plan::source_of,
     promotion_phase::{creation_order, is_unmerged, name_of, phase_of},
     site::site_of,
@@ -54,6 +55,8 @@ pub struct PromotionDiff {
     pub commits: Option<SourceCommits>,
     /// The images that differ.
     pub images: Vec<ImageDiff>,
+    /// How the checks of the revision stand: in the environments that it has reached, and before it enters.
+    pub checks: Vec<CheckProgress>,
     /// How long the revision has been ready in the environment before.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<SoakProgress>,
@@ -193,6 +196,7 @@ fn from_spec(pipeline: &Pipeline, spec: &PromotionSpec) -> PromotionDiff {
         to: spec.shown_revision(),
         commits,
         images: images(model, spec),
+        checks: checks::progress(&pipeline.spec, model, &spec.environment, &spec.revision),
         soak: soak(pipeline, model, spec),
         ..PromotionDiff::default()
     }

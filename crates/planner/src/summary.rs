@@ -5,7 +5,7 @@
 
 use api::{
     Pipeline, conditions,
-    pipeline::{EnvironmentStatus, PipelineStatus, TargetProblem, TargetStatus},
+    pipeline::{EnvironmentStatus, PipelineStatus, RanRevision, TargetProblem, TargetStatus},
     promotion::Phase,
     revision::identity,
 };
@@ -220,14 +220,21 @@ pub fn completion(
     if let Some(ready) = ready.filter(|ready| ready.reason == HoldReason::InvalidSpec.word()) {
         return Completion::Failed(ready.message.clone());
     }
-    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
-    let names = names.filter(|name| only.is_none_or(|only| only == *name));
+    if let Some(text) = revision.and_then(|it| rejection(pipeline, model, only, identity(it))) {
+        return Completion::Failed(text);
+    }
+    let names = environment_names(pipeline, only);
     let states = names.map(|name| (environment_state(pipeline, model, name), name));
     let Some((state, name)) = states.min_by_key(|(state, _)| *state) else {
         return Completion::Complete;
     };
-    if matches!(state, SummaryState::Ready | SummaryState::Empty) {
-        return at_revision(pipeline, model, only, revision);
+    let arrived = at_revision(pipeline, model, only, revision);
+    // A hold is about what comes after the revision that runs.
+    let is_only_held = state == SummaryState::Held && revision.is_some();
+    match state {
+        SummaryState::Ready | SummaryState::Empty => return arrived,
+        _ if is_only_held && arrived == Completion::Complete => return arrived,
+        _ => {}
     }
     let message = environment_message(model.environments.get(name));
     let because = message.map(|text| format!(": {text}")).unwrap_or_default();
@@ -236,6 +243,42 @@ pub fn completion(
         SummaryState::Failed => Completion::Failed(text),
         _ => Completion::InProgress(text),
     }
+}
+
+fn environment_names<'a>(
+    pipeline: &'a Pipeline,
+    only: Option<&str>,
+) -> impl Iterator<Item = &'a str> {
+    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
+    names.filter(move |name| only.is_none_or(|only| only == *name))
+}
+
+/// Why a revision does not come into an environment any more, unless a person requests it.
+fn rejection(
+    pipeline: &Pipeline,
+    model: &PipelineStatus,
+    only: Option<&str>,
+    revision: &str,
+) -> Option<String> {
+    environment_names(pipeline, only).find_map(|name| {
+        let status = model.environments.get(name)?;
+        let is_it =
+            |it: &&RanRevision| it.revision == revision || it.version.as_deref() == Some(revision);
+        let ran = status.ran.iter().find(is_it);
+        let identity = ran.map_or(revision, |it| it.revision.as_str());
+        let promotion = status.promotion.as_ref();
+        let is_requested = promotion.is_some_and(|it| {
+            it.revision == identity && it.phase.is_none_or(|phase| !phase.is_terminal())
+        });
+        if is_requested || !status.rejected.iter().any(|it| it == identity) {
+            return None;
+        }
+        let check = ran.and_then(|it| it.failed_check.as_deref());
+        Some(match check {
+            Some(check) => format!("{name} rejected {revision}: it failed the check {check}"),
+            None => format!("{name} rejected {revision}"),
+        })
+    })
 }
 
 /// Whether everything that is ready runs the revision that is waited for.
@@ -248,8 +291,7 @@ fn at_revision(
     let Some(revision) = revision.map(identity) else {
         return Completion::Complete;
     };
-    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
-    for name in names.filter(|name| only.is_none_or(|only| only == *name)) {
+    for name in environment_names(pipeline, only) {
         let targets = model.environments.get(name).map(|it| it.targets.as_slice());
         let mut targets = targets.unwrap_or_default().iter();
         let is_other = |target: &&TargetStatus| {

@@ -2,8 +2,8 @@
 
 use std::io::Write;
 
-use api::promotion::SourceCommits;
-use planner::{PromotionDiff, SoakProgress};
+use api::{check_run::CheckCause, promotion::SourceCommits};
+use planner::{CheckProgress, PromotionDiff, SoakProgress};
 
 use super::{
     cluster::{ClusterFlags, require_environment},
@@ -79,6 +79,10 @@ fn lines(diff: &PromotionDiff) -> Vec<String> {
         lines.push(format!("    {}: {from} → {to}", image.name));
     }
     lines.extend(diff.commits.iter().flat_map(commits));
+    if !diff.checks.is_empty() {
+        lines.push("  checks:".to_owned());
+    }
+    lines.extend(diff.checks.iter().map(check));
     lines.extend(diff.soak.as_ref().map(soak));
     lines.extend(diff.digest.as_ref().map(|it| format!("  digest {it}")));
     lines.extend(diff.note.as_ref().map(|it| format!("  note: {it}")));
@@ -121,6 +125,21 @@ fn commits(commits: &SourceCommits) -> Vec<String> {
     }
     lines.extend(commits.note.as_ref().map(|note| format!("    {note}")));
     lines
+}
+
+fn check(check: &CheckProgress) -> String {
+    let when = match check.cause {
+        CheckCause::Verify => "in",
+        CheckCause::Promotion => "before",
+    };
+    let verdict = check.verdict.word().to_lowercase();
+    let because = check.message.as_ref().map(|it| format!(": {it}"));
+    format!(
+        "    {} {when} {}: {verdict}{}",
+        check.check,
+        check.environment,
+        because.unwrap_or_default()
+    )
 }
 
 fn soak(soak: &SoakProgress) -> String {

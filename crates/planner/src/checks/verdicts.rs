@@ -1,10 +1,14 @@
 //! How the checks of a revision in an environment stand, as the status has it.
 
 use api::{
+    Time,
     check_run::{CheckCause, CheckVerdict},
-    pipeline::{CheckStatus, EnvironmentStatus, PipelineSpec, RanRevision},
+    pipeline::{
+        CheckStatus, Environment, EnvironmentStatus, PipelineSpec, PipelineStatus, RanRevision,
+    },
     promotion::CheckSummary,
 };
+use serde::Serialize;
 
 use crate::{
     hold::list,
@@ -142,6 +146,87 @@ pub(crate) fn summary(
     let after = CheckStates::verify(spec, environment, status, revision);
     let before = before.summaries(CheckCause::Promotion);
     before.chain(after.summaries(CheckCause::Verify)).collect()
+}
+
+/// How a check of a revision stands in an environment.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct CheckProgress {
+    /// The environment.
+    pub environment: String,
+    /// The check.
+    pub check: String,
+    /// Why it is checked there.
+    pub cause: CheckCause,
+    /// The verdict.
+    pub verdict: CheckVerdict,
+    /// Why, for people.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    /// Since when.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub at: Option<Time>,
+    /// Where people read more.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub url: Option<String>,
+}
+
+/// How the checks of a revision stand that is to enter an environment: those of the environments that it
+/// has reached, and those before it enters.
+pub(crate) fn progress(
+    spec: &PipelineSpec,
+    model: &PipelineStatus,
+    into: &str,
+    revision: &str,
+) -> Vec<CheckProgress> {
+    let mut all = Vec::new();
+    for environment in &spec.environments {
+        let status = model.environments.get(&environment.name);
+        if environment.name == into {
+            let settings = spec.promotion_into(into);
+            let names = settings.map(|it| it.checks.as_slice()).unwrap_or_default();
+            let states = CheckStates::promotion(names, status, revision);
+            all.extend(states.progress(environment, CheckCause::Promotion, None));
+            continue;
+        }
+        let mut ran = status.into_iter().flat_map(|it| &it.ran);
+        if let Some(ran) = ran.find(|it| it.revision == revision) {
+            let states = CheckStates::verify(spec, &environment.name, status, revision);
+            all.extend(states.progress(environment, CheckCause::Verify, Some(ran)));
+        }
+    }
+    all
+}
+
+impl CheckStates<'_> {
+    /// Where a check has no CheckRun any more, the history says whether the revision passed.
+    fn progress(
+        &self,
+        environment: &Environment,
+        cause: CheckCause,
+        ran: Option<&RanRevision>,
+    ) -> impl Iterator<Item = CheckProgress> {
+        let passed_at = ran.and_then(|it| it.checked_at.clone());
+        let failed = ran.and_then(|it| it.failed_check.as_deref());
+        self.0.iter().map(move |state| {
+            let verdict = match state.status {
+                Some(status) => status.verdict,
+                None if failed == Some(state.check) => CheckVerdict::Failed,
+                None if passed_at.is_some() => CheckVerdict::Passed,
+                None => CheckVerdict::Pending,
+            };
+            let at = state.status.and_then(|it| it.at.clone());
+            CheckProgress {
+                environment: environment.name.clone(),
+                check: state.check.to_owned(),
+                cause,
+                verdict,
+                message: state.status.and_then(|it| it.message.clone()),
+                at: at.or_else(|| passed_at.clone()),
+                url: state.status.and_then(|it| it.url.clone()),
+            }
+        })
+    }
 }
 
 /// Records in the history of an environment which revisions passed its checks, and which failed one. A

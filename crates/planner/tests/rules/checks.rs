@@ -45,6 +45,39 @@ fn a_revision_is_checked_where_it_arrived() {
 }
 
 #[test]
+fn what_a_promotion_brings_shows_how_its_checks_stand() {
+    let drawing = "dev{verify smoke errors}[2.0.0 ok] > prod{checks ticket}[1.0.0 ok]
+        ran dev 2.0.0
+        check dev smoke 2.0.0 Passed
+        promotion prod 2.0.0 Running";
+    let shown = |drawing: &str| {
+        let mut world = draw(drawing);
+        world.fold_checks();
+        let diffs = planner::promotion_diff(&world.pipeline, "prod", &world.promotions);
+        let checks = diffs.iter().flat_map(|it| &it.checks);
+        let shown = checks.map(|it| {
+            let verdict = it.verdict.word();
+            format!(
+                "{} {} {} {verdict}",
+                it.environment,
+                it.cause.word(),
+                it.check
+            )
+        });
+        shown.collect::<Vec<_>>().join(", ")
+    };
+    assert_eq!(
+        shown(drawing),
+        "dev Verify smoke Passed, dev Verify errors Pending, prod Promotion ticket Pending"
+    );
+    // Once dev runs another revision its check runs are gone, and its history says what passed.
+    let moved_on = "dev{verify smoke}[3.0.0 ok] > prod[1.0.0 ok]
+        checked dev 3.0.0 2.0.0
+        promotion prod 2.0.0 Running";
+    assert_eq!(shown(moved_on), "dev Verify smoke Passed");
+}
+
+#[test]
 fn one_ready_target_is_checked_where_one_is_enough() {
     check(
         "dev{verify smoke}[2.0.0 ok, 1.0.0 ok] > prod{any}[1.0.0 ok]

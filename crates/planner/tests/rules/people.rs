@@ -80,6 +80,33 @@ fn a_revision_can_be_waited_for() {
 }
 
 #[test]
+fn a_revision_that_was_rejected_is_not_waited_for() {
+    let drawing = "dev[2.0.0 ok] > prod{verify smoke, back}[1.0.0 ok]
+         ran prod 2.0.0 1.0.0
+         rejected prod 2.0.0";
+    let settled = |drawing: &str, revision| {
+        let world = planned(drawing);
+        planner::completion(
+            &world.pipeline,
+            &world.model(),
+            Some("prod"),
+            Some(revision),
+        )
+    };
+    let rejected = "prod rejected 2.0.0".to_owned();
+    assert_eq!(settled(drawing, "2.0.0"), Completion::Failed(rejected));
+    // What it waits for next does not matter to the revision that runs.
+    assert_eq!(settled(drawing, "1.0.0"), Completion::Complete);
+    // A person requested it nevertheless.
+    let requested = format!("{drawing}\npromotion prod 2.0.0 WaitingForMerge asked r1");
+    let under_way = settled(&requested, "2.0.0");
+    assert!(
+        matches!(under_way, Completion::InProgress(_)),
+        "{under_way:?}"
+    );
+}
+
+#[test]
 fn a_rollback_goes_back_to_what_ran_before() {
     for (drawing, expected) in [
         ("prod[2.0.0 ok]\nran prod 2.0.0 1.0.0", Some("1.0.0")),

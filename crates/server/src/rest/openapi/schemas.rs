@@ -101,6 +101,16 @@ fn promotion_diff(text: &Value) -> Value {
     diff["properties"]["moreEdits"] = json!({"type": "integer"});
     diff["properties"]["images"] = json!({"type": "array", "items": image});
     diff["properties"]["commits"] = commits;
+    let check = [
+        "environment",
+        "check",
+        "cause",
+        "verdict",
+        "message",
+        "at",
+        "url",
+    ];
+    diff["properties"]["checks"] = json!({"type": "array", "items": object(&check)});
     diff["properties"]["soak"] = object(&["environment", "since", "until"]);
     diff
 }

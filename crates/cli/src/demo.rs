@@ -1,6 +1,6 @@
 //! `sluice demo`: runs three clusters with a Flux stand-in, a git forge and Sluice in this process, and
-//! promotes a release from dev to prod: by pull requests, or with `--gitless` by tags of an OCI registry.
-//! Everything is removed at the end.
+//! promotes a release from dev to prod: by pull requests, or with `--gitless` by tags of an OCI registry. A
+//! release that fails its check in staging is rolled back there. Everything is removed at the end.
 
 mod releases;
 mod running_demos;
@@ -25,6 +25,8 @@ use walkthrough::Walkthrough;
 
 /// The release that is deployed at the start, the one that is pushed then, and a suggestion for the next.
 const RELEASES: [&str; 3] = ["6.1.0", "6.2.0", "6.3.0"];
+/// A release that is deployed without an error and fails its check.
+const FAULTY_RELEASE: &str = "6.3.0-faulty";
 
 /// Runs the demo, or a subcommand that talks to a running demo.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
@@ -66,10 +68,10 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
 async fn walk_through(mut walkthrough: Walkthrough<'_>, setup: &DemoSetup) -> anyhow::Result<()> {
     walkthrough.wait_for_first_release().await?;
     if walkthrough.is_script {
-        return walkthrough.run_script(RELEASES[1]).await;
+        return walkthrough.run_script(RELEASES[1], FAULTY_RELEASE).await;
     }
     let _registered = RunningDemos::of_this_user()?.register(setup.folder())?;
-    walkthrough.print_suggestions(RELEASES[2]);
+    walkthrough.print_suggestions(RELEASES[2], FAULTY_RELEASE);
     setup.releases.push(RELEASES[1]).await?;
     let requests = next_release(setup.folder());
     tokio::pin!(requests);

@@ -4,8 +4,9 @@
 //! It creates only the objects that Flux and Kubernetes would create: a GitRepository and a Kustomization
 //! for the folder, the objects in the folder, and for each HelmRelease its HelmChart and a Deployment with
 //! a pod that runs the chart's version. Statuses progress as in Flux. A version that contains `broken`
-//! fails.
+//! fails; one that contains `faulty` is deployed, but [`AppEndpoint`] answers with errors.
 
+mod app_endpoint;
 mod artifact;
 mod cluster_objects;
 mod kinds;
@@ -20,6 +21,7 @@ use tokio::task::JoinHandle;
 
 use crate::forge::Repository;
 
+pub use app_endpoint::AppEndpoint;
 pub use artifact::FollowedTag;
 pub use kinds::definitions;
 

@@ -8,7 +8,8 @@ use crate::controller::logs::Logging;
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
-    /// Run unattended, including the approval, and exit when prod runs the release
+    /// Run unattended, including the approvals: exit when prod runs a release and staging has rolled back
+    /// one that failed its check
     #[arg(long)]
     pub(crate) script: bool,
     /// Promote by tags of an OCI registry instead of pull requests: environments follow tags
@@ -28,7 +29,8 @@ pub(crate) struct Arguments {
 pub(crate) enum DemoCommand {
     /// Push the next release to the demo that runs in another terminal
     Push {
-        /// Version of the release, such as 6.3.0; a version that contains `broken` fails in dev
+        /// Version of the release, such as 6.3.0; one that contains `broken` fails in dev, one that contains
+        /// `faulty` fails its check in staging
         version: String,
     },
     /// Print the shell commands that make `kubectl` and `sluice` use the running demo: `eval "$(sluice

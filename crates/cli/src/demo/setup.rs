@@ -15,10 +15,11 @@ use kube::{
     api::{DynamicObject, Patch, PatchParams},
     core::{ApiResource, GroupVersionKind},
 };
+use net::HostPatterns;
 use runtime::ObjectKey;
 use serde_json::{Value, json};
 use testbed::{
-    flux::{Flux, FluxTiming, definitions},
+    flux::{AppEndpoint, Flux, FluxTiming, definitions},
     forge::{Forge, PullRequest, PullState, Repository},
 };
 use tokio_util::sync::CancellationToken;
@@ -34,6 +35,8 @@ pub(super) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 pub(super) const PIPELINE: &str = "podinfo";
 /// The user who gives the second approval for prod.
 pub(super) const SECOND_APPROVER: &str = "ann";
+/// The check of staging.
+const CHECK: &str = "smoke";
 /// Folder for new pipelines in the repository.
 const PIPELINES_FOLDER: &str = "pipelines";
 /// How long to wait before merging a proposed pipeline.
@@ -55,6 +58,8 @@ pub(super) struct DemoSetup {
     rest: SocketAddr,
     /// With which the second approver signs in.
     pub(super) second_token: String,
+    /// Answers as the app in each environment.
+    app: AppEndpoint,
     /// The leaf clusters, which stop with the demo.
     _clusters: Vec<(Server, ServeHandle, Flux)>,
     /// Applies pipelines from git to the hub.
@@ -86,20 +91,18 @@ impl DemoSetup {
             true => Releases::in_registry(RELEASES[0]).await?,
             false => Releases::Git(repository.clone()),
         };
+        let hub = standalone.server.client();
+        let clusters = clusters(folder, &hub, &releases).await?;
+        let app = clusters.iter().zip(ENVIRONMENTS);
+        let app = app.map(|((server, ..), name)| (name.to_owned(), server.client()));
+        let app = AppEndpoint::start(PIPELINE, app).await;
+        let app = app.context("cannot serve the app")?;
         let addresses = ListenAddresses {
             hooks: loopback(0),
             rest: loopback(arguments.port),
         };
-        let listening = standalone.listen(addresses, settings(&repository), shutdown);
-        let listening = listening.await?;
-        let mut clusters = Vec::new();
-        let hub = standalone.server.client();
-        for environment in ENVIRONMENTS {
-            let (server, served) = cluster(&folder.join(environment)).await?;
-            register(&hub, environment, served.kubeconfig()).await?;
-            let flux = releases.deploy(environment, server.client(), TIMING);
-            clusters.push((server, served, flux));
-        }
+        let settings = settings(&repository, &app)?;
+        let listening = standalone.listen(addresses, settings, shutdown).await?;
         for (server, ..) in &clusters {
             until_deployed(&server.client(), &releases.app()).await?;
         }
@@ -115,6 +118,7 @@ impl DemoSetup {
             folder: folder.to_owned(),
             rest: listening.rest,
             second_token,
+            app,
             _clusters: clusters,
             _flux: flux,
         };
@@ -164,15 +168,22 @@ impl DemoSetup {
                 "namespace": PIPELINE, "clusterRef": {"kind": "GitopsCluster", "name": cluster},
             }])
         };
+        let url = format!("http://{}/${{environment}}/healthz", self.app.host());
         let pipeline = json!({
             "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
             "metadata": {"name": PIPELINE, "namespace": "default"},
             "spec": {
                 "appRef": self.releases.app(),
                 "promotion": {"strategy": change},
+                "checks": [{
+                    "name": CHECK, "initialDelay": "2s",
+                    "http": {"url": url, "passExpr": "status == 200"},
+                }],
                 "environments": [
                     {"name": "dev", "targets": target("dev")},
-                    {"name": "staging", "targets": target("staging")},
+                    {"name": "staging", "targets": target("staging"), "verify": {
+                        "checks": [CHECK], "onFailure": "Rollback",
+                    }},
                     {"name": "prod", "targets": target("prod"), "promotion": {
                         "approvalPolicy": {"count": 2}, "strategy": change,
                     }},
@@ -196,9 +207,10 @@ fn second_approver() -> Value {
 }
 
 /// The settings of the controller.
-fn settings(repository: &Repository) -> controller::Settings {
-    controller::Settings {
+fn settings(repository: &Repository, app: &AppEndpoint) -> anyhow::Result<controller::Settings> {
+    Ok(controller::Settings {
         allow_internal_urls: true,
+        check_hosts: HostPatterns::parse([app.host().as_str()])?,
         follow_every: Duration::from_secs(1),
         authoring: Some(Authoring {
             url: repository.url(),
@@ -208,7 +220,23 @@ fn settings(repository: &Repository) -> controller::Settings {
             folders: vec![PIPELINES_FOLDER.to_owned()],
         }),
         ..controller::Settings::default()
+    })
+}
+
+/// The cluster of each environment with Flux, registered at the hub.
+async fn clusters(
+    folder: &Path,
+    hub: &Client,
+    releases: &Releases,
+) -> anyhow::Result<Vec<(Server, ServeHandle, Flux)>> {
+    let mut clusters = Vec::new();
+    for environment in ENVIRONMENTS {
+        let (server, served) = cluster(&folder.join(environment)).await?;
+        register(hub, environment, served.kubeconfig()).await?;
+        let flux = releases.deploy(environment, server.client(), TIMING);
+        clusters.push((server, served, flux));
     }
+    Ok(clusters)
 }
 
 /// Runs Flux on the hub, for pipelines in git.

@@ -5,7 +5,8 @@ use std::{collections::BTreeMap, time::Duration};
 use anyhow::{Context, bail};
 use api::{
     Pipeline, Promotion,
-    pipeline::{EnvironmentStatus, PipelineStatus},
+    check_run::CheckVerdict,
+    pipeline::{CheckStatus, EnvironmentStatus, PipelineStatus},
     promotion::{Approval, Phase},
 };
 use kube::api::{ListParams, Patch, PatchParams};
@@ -48,7 +49,7 @@ impl<'a> Walkthrough<'a> {
             .await
     }
 
-    pub(super) fn print_suggestions(&self, next: &str) {
+    pub(super) fn print_suggestions(&self, next: &str, faulty: &str) {
         let (rest, standalone) = (self.setup.rest(), &self.setup.standalone);
         anstream::println!(
             "\nDashboard  {rest}   token {token}   (as {SECOND_APPROVER}: {second_token})\n\
@@ -59,6 +60,7 @@ impl<'a> Walkthrough<'a> {
              {sluice} approve {PIPELINE} prod --as {SECOND_APPROVER}   the approval of {SECOND_APPROVER}, the other person\n  \
              {sluice} freeze {PIPELINE} -e prod  stops promotions into prod until {sluice} thaw {PIPELINE}\n  \
              {sluice} demo push {next}         pushes the next release to dev\n  \
+             {sluice} demo push {faulty}  one that fails its check in staging and is rolled back\n  \
              kubectl get pipelines,promotions\n\
              \"Create a pipeline\" in the dashboard opens a pull request, which the demo merges.\n\
              Ctrl-C stops the demo and removes everything.\n",
@@ -76,11 +78,10 @@ impl<'a> Walkthrough<'a> {
         }
     }
 
-    /// The scripted run: a push, two promotions and two approvals.
-    pub(super) async fn run_script(&mut self, release: &str) -> anyhow::Result<()> {
-        self.print_line("you", &format!("push {release} to dev"));
-        self.setup.releases.push(release).await?;
-        let revision = self.setup.releases.revision(release);
+    /// The scripted run: a release is promoted to prod with two approvals, then another one fails its check
+    /// in staging and is rolled back.
+    pub(super) async fn run_script(&mut self, release: &str, faulty: &str) -> anyhow::Result<()> {
+        let revision = self.push(release).await?;
         let revision = revision.as_str();
         self.until(|status| runs(status, "staging") == Some(revision))
             .await?;
@@ -92,11 +93,22 @@ impl<'a> Walkthrough<'a> {
         }
         self.until(|status| runs(status, "prod") == Some(revision))
             .await?;
+        let rejected = self.push(faulty).await?;
+        self.until(|status| is_rolled_back(status, "staging", &rejected, revision))
+            .await?;
         let took = self.started.elapsed().as_secs();
         anstream::println!(
-            "\n{release} runs everywhere, {took} s after the start. The demo removed everything."
+            "\n{release} runs in prod; {faulty} failed its check in staging, which runs {release} again. \
+             That took {took} s. The demo removed everything."
         );
         Ok(())
+    }
+
+    /// Pushes a release to dev; returns its revision.
+    async fn push(&self, release: &str) -> anyhow::Result<String> {
+        self.print_line("you", &format!("push {release} to dev"));
+        self.setup.releases.push(release).await?;
+        Ok(self.setup.releases.revision(release))
     }
 
     /// Prints changes until a condition holds.
@@ -198,6 +210,22 @@ fn runs<'a>(status: &'a PipelineStatus, environment: &str) -> Option<&'a str> {
     is_there.then_some(first)
 }
 
+/// Whether an environment has rejected a revision and runs another one again.
+fn is_rolled_back(
+    status: &PipelineStatus,
+    environment: &str,
+    rejected: &str,
+    revision: &str,
+) -> bool {
+    let Some(it) = status.environments.get(environment) else {
+        return false;
+    };
+    let has_ended = |phase: Option<Phase>| phase.is_some_and(Phase::is_terminal);
+    it.rejected.iter().any(|it| it == rejected)
+        && it.promotion.as_ref().is_none_or(|it| has_ended(it.phase))
+        && runs(status, environment) == Some(revision)
+}
+
 fn waits_for_approval<'a>(status: &'a PipelineStatus, environment: &str) -> Option<&'a str> {
     let waiting = status
         .environments
@@ -225,6 +253,14 @@ fn describe(environment: &EnvironmentStatus) -> String {
         if let Some(url) = &promotion.url {
             line += &format!("  {url}");
         }
+    }
+    let revision = target.and_then(|target| target.revision.as_deref());
+    let is_failed = |it: &&CheckStatus| {
+        it.verdict == CheckVerdict::Failed && Some(it.revision.as_str()) == revision
+    };
+    if let Some(failed) = environment.checks.iter().find(is_failed) {
+        let message = failed.message.as_deref().unwrap_or_default();
+        line += &format!("  (check {} failed: {message})", failed.check);
     }
     if let Some(hold) = &environment.hold {
         line += &format!("  ({}: {})", hold.reason, hold.message);

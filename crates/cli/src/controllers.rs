@@ -23,6 +23,7 @@ pub(crate) fn server_caches(
         promotions: caches.promotions.clone(),
         changes: caches.changes.clone(),
         freezes: caches.freezes.clone(),
+        check_runs: caches.check_runs.clone(),
         clusters: caches.clusters.clone(),
         triggers: server::caches::watched_triggers(client, settings.namespace.as_deref(), stop),
     }

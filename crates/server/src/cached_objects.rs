@@ -9,7 +9,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use api::{Change, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
+use api::{Change, CheckRun, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
 use kube::Client;
 use parking_lot::Mutex;
 use runtime::{
@@ -41,7 +41,7 @@ pub(crate) struct CachedObjects {
     inputs_access: CacheIndex<Arc<InputsAccess>>,
     /// Created when it is first asked for: without a dashboard nobody does.
     target_counts: OnceLock<CacheIndex<TargetCounts>>,
-    _subscriptions: [Subscription; 6],
+    _subscriptions: [Subscription; 7],
 }
 
 impl CachedObjects {
@@ -60,6 +60,7 @@ impl CachedObjects {
                 notify(&caches.promotions, &notifier, |it, _| pipeline_of(it)),
                 notify(&caches.changes, &notifier, |_, key| key.clone()),
                 notify(&caches.freezes, &notifier, |_, key| key.clone()),
+                notify(&caches.check_runs, &notifier, |_, key| key.clone()),
                 notify(&caches.clusters, &notifier, |_, key| key.clone()),
                 // A trigger may feed any pipeline of its namespace.
                 notify(&caches.triggers, &notifier, |_, key| {
@@ -179,6 +180,12 @@ impl CachedObjects {
         let mut freezes = self.caches.freezes.all();
         freezes.retain(|it| self.is_included(&ObjectKey::of(&it.metadata).namespace));
         freezes
+    }
+
+    pub(crate) fn check_runs(&self) -> Vec<Arc<CheckRun>> {
+        let mut runs = self.caches.check_runs.all();
+        runs.retain(|it| self.is_included(&ObjectKey::of(&it.metadata).namespace));
+        runs
     }
 
     pub(crate) fn all_triggers(&self) -> Vec<Arc<PipelineTrigger>> {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use api::{Change, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
+use api::{Change, CheckRun, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
 use kube::{
     Api, Client, Resource,
     core::{DeserializeGuard, NamespaceResourceScope},
@@ -22,6 +22,8 @@ pub struct Caches {
     pub changes: Arc<ObjectCache<Change>>,
     /// All Freezes.
     pub freezes: Arc<ObjectCache<Freeze>>,
+    /// All CheckRuns.
+    pub check_runs: Arc<ObjectCache<CheckRun>>,
     /// All GitopsClusters.
     pub clusters: Arc<ObjectCache<GitopsCluster>>,
     /// All PipelineTriggers.
@@ -45,6 +47,7 @@ impl Caches {
                 ..CacheConfig::default()
             }),
             freezes: ObjectCache::new(CacheConfig::default()),
+            check_runs: ObjectCache::new(CacheConfig::default()),
             clusters: ObjectCache::new(CacheConfig::default()),
             triggers: watched_triggers(client, namespace, stop),
         };
@@ -52,6 +55,7 @@ impl Caches {
         feed(&caches.promotions, client, namespace, stop);
         feed(&caches.changes, client, namespace, stop);
         feed(&caches.freezes, client, namespace, stop);
+        feed(&caches.check_runs, client, namespace, stop);
         feed(&caches.clusters, client, namespace, stop);
         caches
     }

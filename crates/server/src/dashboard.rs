@@ -4,7 +4,7 @@
 //! | module | responsibility |
 //! | --- | --- |
 //! | `page` | the page of an address, and its parts |
-//! | `list`, `pipeline`, `objects`, `approvals`, `freezes`, `clusters`, `triggers`, `changes` | the parts of each page |
+//! | `list`, `pipeline`, `objects`, `approvals`, `freezes`, `checks`, `clusters`, `triggers`, `changes` | the parts of each page |
 //! | `apps` | all apps, read from clusters; not kept up to date |
 //! | `create` | the form for a new pipeline, which is proposed in git |
 //! | `find` | what the command palette finds |
@@ -22,6 +22,7 @@ mod approvals;
 mod apps;
 mod assets;
 mod changes;
+mod checks;
 mod clusters;
 mod components;
 mod create;
@@ -80,6 +81,7 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
         .route("/approvals", get(show))
         .route("/freezes", get(show))
         .route("/freezes/act", post(freezes::act))
+        .route("/checks", get(show))
         .route("/clusters", get(show))
         .route("/triggers", get(show))
         .route("/apps", get(apps::show))

@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
-use api::Promotion;
+use api::{Pipeline, Promotion};
 use futures::future::try_join_all;
 use kube::ResourceExt;
+use planner::EnvironmentForecast;
 
 use super::{
     components::{address, empty_state},
@@ -54,9 +55,12 @@ pub(super) async fn parts(
         let pipeline = app_state.objects.cached_pipeline(&key);
         let promotions = app_state.objects.promotions_of(&key).into_iter();
         let promotions: Vec<_> = promotions.map(Arc::unwrap_or_clone).collect();
+        let pipeline = pipeline.as_deref();
+        let now = app_state.clock.now();
         let context = DecisionContext {
             key: &key,
-            diff: pipeline.and_then(|it| diff_of(&it, promotion, &promotions)),
+            diff: pipeline.and_then(|it| diff_of(it, promotion, &promotions)),
+            forecast: pipeline.and_then(|it| forecast(it, promotion, &promotions, now)),
             csrf,
             back: Some("/approvals"),
         };
@@ -68,6 +72,19 @@ pub(super) async fn parts(
     };
     parts.push("count", count(parts.rows.len()));
     Ok(parts)
+}
+
+/// When the promotion goes on, and what it needs besides time.
+fn forecast(
+    pipeline: &Pipeline,
+    promotion: &Promotion,
+    promotions: &[Promotion],
+    now: planner::Timestamp,
+) -> Option<String> {
+    let model = pipeline.status.clone().unwrap_or_default();
+    let all = planner::forecast(pipeline, &model, promotions, now);
+    let here = |it: &EnvironmentForecast| it.environment == promotion.spec.environment;
+    all.into_iter().find(here).map(|it| it.text())
 }
 
 fn count(count: usize) -> Element {

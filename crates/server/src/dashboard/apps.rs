@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::{
     ErrorPage,
-    components::{address, badge, counted, percent_encoded, table},
+    components::{address, badge, counted, page_links, percent_encoded, table},
     html::{Element, Html, tag},
     layout::{self, Tab},
     sign_in::Viewer,
@@ -272,14 +272,5 @@ fn pages_of(query: &AppsQuery, count: usize, page: usize, pages: usize) -> Eleme
         0 => "No app matches.".to_owned(),
         count => counted(count, "app"),
     };
-    let nav = tag("nav").class("pages").with("aria-label", "Pages");
-    let nav = nav.child(tag("span").text(text));
-    let numbers = (0..pages).filter(|_| pages > 1).map(|number| {
-        let link = tag("a").link(&query.address(number)).text(number + 1);
-        match number == page {
-            true => link.with("aria-current", "page"),
-            false => link,
-        }
-    });
-    nav.children(numbers)
+    page_links(&text, (page, pages), |page| query.address(page))
 }

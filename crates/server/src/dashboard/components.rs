@@ -108,6 +108,27 @@ pub(super) fn counted(count: usize, noun: &str) -> String {
     }
 }
 
+/// How many entries a list has, and links to its pages if there are several.
+pub(super) fn page_links(
+    count: &str,
+    (page, pages): (usize, usize),
+    address: impl Fn(usize) -> String,
+) -> Element {
+    let numbers = (0..pages).filter(|_| pages > 1).map(|number| {
+        let link = tag("a").link(&address(number)).text(number + 1);
+        match number == page {
+            true => link.with("aria-current", "page"),
+            false => link,
+        }
+    });
+    tag("nav")
+        .id("pages")
+        .class("pages")
+        .with("aria-label", "Pages")
+        .child(tag("span").text(count))
+        .children(numbers)
+}
+
 /// A table with a caption for screen readers, which scrolls if it is wide. Its rows have the id `rows`.
 pub(super) fn table(caption: &str, heads: &[&str], rows: Html) -> Element {
     let heads = heads

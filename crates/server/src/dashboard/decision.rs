@@ -21,6 +21,9 @@ pub(super) struct DecisionContext<'a> {
     pub(super) key: &'a ObjectKey,
     /// What the promotion brings.
     pub(super) diff: Option<PromotionDiff>,
+    /// When the promotion goes on, and what it needs besides time, where the page does not say it beside
+    /// the card.
+    pub(super) forecast: Option<String>,
     /// The CSRF token of a viewer who may decide.
     pub(super) csrf: Option<&'a str>,
     /// The page to return to, if it is not the pipeline's.
@@ -51,7 +54,7 @@ pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> 
                 .child(from_to(promotion))
                 .child(asked_by(promotion)),
         )
-        .child(facts::facts(promotion, context.diff.as_ref()))
+        .child(facts::facts(promotion, context))
         .child(form)
 }
 

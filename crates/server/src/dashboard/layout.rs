@@ -24,16 +24,18 @@ pub(super) enum Tab {
     Pipelines,
     Approvals,
     Freezes,
+    Checks,
     Apps,
     Clusters,
     Triggers,
 }
 
 impl Tab {
-    const ALL: [(&str, &str, Self); 6] = [
+    const ALL: [(&str, &str, Self); 7] = [
         ("/pipelines", "Pipelines", Self::Pipelines),
         ("/approvals", "Approvals", Self::Approvals),
         ("/freezes", "Freezes", Self::Freezes),
+        ("/checks", "Checks", Self::Checks),
         ("/apps", "Apps", Self::Apps),
         ("/clusters", "Clusters", Self::Clusters),
         ("/triggers", "Triggers", Self::Triggers),

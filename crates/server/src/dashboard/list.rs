@@ -10,7 +10,7 @@ use std::{collections::BTreeSet, sync::Arc};
 use planner::SummaryState;
 
 use super::{
-    components::{counted, empty_state, state_icon},
+    components::{counted, empty_state, page_links, state_icon},
     create,
     html::{Element, Html, tag},
     page::{PagePart, PageParts},
@@ -63,7 +63,9 @@ pub(super) async fn parts(
     filter.sort(&mut found);
     let pages = found.len().div_ceil(PAGE_SIZE).max(1);
     let page = filter.page().min(pages - 1);
-    parts.push("pages", pages_of(found.len(), page, pages, filter));
+    let count = counted(found.len(), "pipeline");
+    let links = page_links(&count, (page, pages), |page| filter.address(page));
+    parts.push("pages", links);
     let none = match visible.is_empty() {
         true => Some(no_pipelines(app_state, viewer, may_propose).await?),
         false => found.is_empty().then(no_match),
@@ -200,24 +202,6 @@ fn counts(visible: &[Arc<PipelineRow>], filter: &PipelineFilter) -> Element {
                 .filter(is_shown)
                 .map(|(state, count)| tile(Some(state), count)),
         )
-}
-
-fn pages_of(found: usize, page: usize, pages: usize, filter: &PipelineFilter) -> Element {
-    let mut nav = tag("nav").id("pages").class("pages");
-    nav = nav
-        .with("aria-label", "Pages")
-        .child(tag("span").text(counted(found, "pipeline")));
-    if pages > 1 {
-        let numbers = (0..pages).map(|number| {
-            let link = tag("a").link(&filter.address(number)).text(number + 1);
-            match number == page {
-                true => link.with("aria-current", "page"),
-                false => link,
-            }
-        });
-        nav = nav.children(numbers);
-    }
-    nav
 }
 
 /// The page around the rows.

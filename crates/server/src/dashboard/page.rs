@@ -13,7 +13,9 @@ use percent_encoding::percent_decode_str;
 use runtime::ObjectKey;
 
 use super::{
-    approvals, changes, clusters, freezes,
+    approvals, changes,
+    checks::{self, CheckFilter},
+    clusters, freezes,
     html::Html,
     layout::{self, Tab},
     list::{self, PipelineFilter},
@@ -31,6 +33,7 @@ pub(super) enum DashboardPage {
     Objects(ObjectKey, ObjectsQuery),
     Approvals,
     Freezes,
+    Checks(CheckFilter),
     Clusters,
     Triggers,
     Changes,
@@ -105,6 +108,10 @@ impl DashboardPage {
             ["changes", namespace, name] => key(namespace, name).map(Self::Change),
             ["approvals"] => Some(Self::Approvals),
             ["freezes"] => Some(Self::Freezes),
+            ["checks"] => {
+                let filter = Query::<CheckFilter>::try_from_uri(address).ok()?;
+                Some(Self::Checks(filter.0))
+            }
             ["clusters"] => Some(Self::Clusters),
             ["triggers"] => Some(Self::Triggers),
             _ => None,
@@ -115,6 +122,7 @@ impl DashboardPage {
         Some(match self {
             Self::Approvals => Tab::Approvals,
             Self::Freezes => Tab::Freezes,
+            Self::Checks(_) => Tab::Checks,
             Self::Clusters => Tab::Clusters,
             Self::Triggers => Tab::Triggers,
             _ => Tab::Pipelines,
@@ -128,6 +136,7 @@ impl DashboardPage {
             Self::Objects(key, _) => format!("Objects of {}", key.name),
             Self::Approvals => "Approvals".to_owned(),
             Self::Freezes => "Freezes".to_owned(),
+            Self::Checks(_) => "Checks".to_owned(),
             Self::Clusters => "Clusters".to_owned(),
             Self::Triggers => "Triggers".to_owned(),
             Self::Changes => "Proposals".to_owned(),
@@ -157,6 +166,7 @@ impl DashboardPage {
             Self::Objects(key, query) => objects::parts(app_state, viewer, key, query).await,
             Self::Approvals => approvals::parts(app_state, viewer).await,
             Self::Freezes => freezes::parts(app_state, viewer).await,
+            Self::Checks(filter) => checks::parts(app_state, viewer, filter).await,
             Self::Clusters => clusters::parts(app_state, viewer).await,
             Self::Triggers => triggers::parts(app_state, viewer).await,
             Self::Changes => changes::parts(app_state, viewer).await,
@@ -172,6 +182,7 @@ impl DashboardPage {
             Self::Objects(key, query) => objects::frame(key, query, parts),
             Self::Approvals => approvals::frame(parts),
             Self::Freezes => freezes::frame(parts),
+            Self::Checks(filter) => checks::frame(filter, parts),
             Self::Clusters => clusters::frame(parts),
             Self::Triggers => triggers::frame(parts),
             Self::Changes => changes::frame(parts),

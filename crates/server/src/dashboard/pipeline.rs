@@ -235,6 +235,7 @@ impl PipelineView<'_> {
         let context = DecisionContext {
             key: self.key,
             diff: decision::diff_of(&self.pipeline, promotion, &self.promotions),
+            forecast: None,
             csrf: may_approve.then_some(self.csrf),
             back: None,
         };

@@ -7,6 +7,7 @@
 )]
 
 mod acts;
+mod checks;
 #[path = "../http/leaf.rs"]
 mod leaf;
 #[path = "../http/loops.rs"]

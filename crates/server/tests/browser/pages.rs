@@ -8,7 +8,7 @@ use crate::{
     world::{OWNER, World, pipeline},
 };
 
-fn check(browser: &mut Chromium, name: &str) {
+pub(crate) fn check(browser: &mut Chromium, name: &str) {
     check_without_complaints(browser, name);
     assert_eq!(browser.complaints, Vec::<String>::new(), "{name}");
 }

@@ -1,15 +1,19 @@
-//! What a promotion brings, as a list of facts: edits, images, commits, and who approved it so far.
+//! What a promotion brings, as a list of facts: edits, images, commits, how its checks stand, what else it
+//! waits for, and who approved it so far.
 
 use std::collections::BTreeMap;
 
 use api::{
     Promotion,
+    check_run::CheckCause,
     pipeline::ApprovalPolicy,
     promotion::{Approval, FieldEdit, SourceCommits},
 };
-use planner::{ImageDiff, PromotionDiff, SoakProgress};
+use planner::{CheckProgress, ImageDiff, PromotionDiff, SoakProgress};
 
+use super::DecisionContext;
 use crate::dashboard::{
+    checks::verdict,
     components::{counted, external_link, timestamp},
     html::{Element, Html, tag},
     version::{chip, shortened},
@@ -19,18 +23,23 @@ use crate::dashboard::{
 const COMMIT_LENGTH: usize = 8;
 
 /// The facts about a promotion; nothing where none is known.
-pub(super) fn facts(promotion: &Promotion, diff: Option<&PromotionDiff>) -> Option<Element> {
+pub(super) fn facts(promotion: &Promotion, context: &DecisionContext<'_>) -> Option<Element> {
+    let diff = context.diff.as_ref();
     let edits = diff.filter(|it| !it.edits.is_empty()).map(edit_list);
     let unknown = diff.and_then(|it| it.note.as_ref());
     let unknown = unknown.map(|note| tag("p").class("dim").text(note));
     let images = diff.filter(|it| !it.images.is_empty());
     let commits = diff.and_then(|it| it.commits.as_ref());
+    let checks = diff.filter(|it| !it.checks.is_empty());
     let soak = diff.and_then(|it| it.soak.as_ref());
+    let forecast = context.forecast.as_ref();
     let facts = [
         edits.or(unknown).map(|element| ("Change", element)),
         images.map(|diff| ("Images", image_list(&diff.images))),
         commits.map(|commits| ("Commits", commit_list(commits))),
+        checks.map(|diff| ("Checks", check_list(&diff.checks))),
         soak.map(|soak| ("Ready", soak_text(soak))),
+        forecast.map(|text| ("Forecast", tag("p").text(text))),
         approvals(promotion).map(|element| ("Approvals", element)),
     ];
     let facts: Vec<_> = facts.into_iter().flatten().collect();
@@ -42,6 +51,18 @@ pub(super) fn facts(promotion: &Promotion, diff: Option<&PromotionDiff>) -> Opti
         Html::all([row, tag("dd").child(value)])
     });
     Some(tag("dl").class("facts").children(rows))
+}
+
+fn check_list(checks: &[CheckProgress]) -> Element {
+    let items = checks.iter().map(|it| {
+        let place = match it.cause {
+            CheckCause::Verify => format!("{} in {}", it.check, it.environment),
+            CheckCause::Promotion => format!("{} before {}", it.check, it.environment),
+        };
+        let verdict = verdict(it.verdict, it.message.as_deref(), it.url.as_deref());
+        tag("li").text(format_args!("{place} ")).child(verdict)
+    });
+    tag("ul").class("checks").children(items)
 }
 
 /// How long the revision has been ready in the environment before.

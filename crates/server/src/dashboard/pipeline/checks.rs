@@ -1,17 +1,13 @@
 //! The checks of a pipeline: what each environment checks, for which revision, and how that stands.
 
-use api::{
-    check_run::{CheckCause, CheckVerdict},
-    pipeline::CheckStatus,
-    revision::shown,
-};
-use planner::SummaryState;
+use api::{pipeline::CheckStatus, revision::shown};
 
 use super::PipelineView;
 use crate::dashboard::{
-    components::{badge_with_text, timestamp},
-    html::{Element, Html, tag},
-    version::shortened,
+    checks::{attempt, verdict, when},
+    components::timestamp,
+    html::{Element, tag},
+    version::chip,
 };
 
 impl PipelineView<'_> {
@@ -56,35 +52,14 @@ impl PipelineView<'_> {
 }
 
 fn row(environment: &str, check: &CheckStatus) -> Element {
-    let when = match check.cause {
-        CheckCause::Promotion => "before it enters",
-        CheckCause::Verify => "after it arrived",
-    };
-    let attempt = (check.attempt > 0)
-        .then(|| tag("small").text(format_args!("attempt {}", check.attempt + 1)));
     let name = tag("th").with("scope", "row").text(&check.check);
+    let (message, url) = (check.message.as_deref(), check.url.as_deref());
+    let when = tag("small").text(when(check.cause));
     let at = check.at.as_ref().map(timestamp);
     tag("tr")
-        .child(tag("td").text(environment).child(tag("small").text(when)))
-        .child(name.child(attempt))
-        .child(tag("td").text(shortened(&shown(&check.revision, None))))
-        .child(tag("td").child(verdict(check)))
+        .child(tag("td").text(environment).child(when))
+        .child(name.child(attempt(check.attempt)))
+        .child(tag("td").child(chip(&shown(&check.revision, None))))
+        .child(tag("td").child(verdict(check.verdict, message, url)))
         .child(tag("td").child(at))
-}
-
-/// The verdict, why, and where to read more.
-fn verdict(check: &CheckStatus) -> Html {
-    let state = match check.verdict {
-        CheckVerdict::Pending => SummaryState::Unknown,
-        CheckVerdict::Running => SummaryState::Promoting,
-        CheckVerdict::Passed => SummaryState::Ready,
-        CheckVerdict::Failed => SummaryState::Failed,
-        CheckVerdict::Error => SummaryState::Unreadable,
-    };
-    let word = check.verdict.word().to_lowercase();
-    let message = check.message.as_ref().map(|it| tag("small").text(it));
-    let is_web = |url: &&String| url.starts_with("https://") || url.starts_with("http://");
-    let link = check.url.as_ref().filter(is_web);
-    let link = link.map(|url| tag("a").link(url).text("Details"));
-    Html::all([Some(badge_with_text(state, &word)), message, link])
 }

@@ -4,7 +4,8 @@ use std::sync::{Arc, Mutex};
 
 use apiserver::Server;
 use controller::{
-    KubeconfigPolicy, PipelineReconciler, PromotionReconciler, Settings, network_connector,
+    CheckReconciler, KubeconfigPolicy, PipelineReconciler, PromotionReconciler, Settings,
+    network_connector,
 };
 use k8s_openapi::api::events::v1::Event;
 use kube::{
@@ -37,14 +38,14 @@ pub(crate) struct Stage {
     /// Outlives the processes, as a volume would.
     folder: TempDir,
     process: tokio::sync::Mutex<JoinSet<()>>,
-    before: Mutex<Before>,
+    pub(crate) before: Mutex<Before>,
     clock: Clock,
 }
 
 /// What there was when a life began.
 #[derive(Clone, Copy, Default)]
-struct Before {
-    pull_requests: usize,
+pub(crate) struct Before {
+    pub(crate) pull_requests: usize,
     commits: usize,
     calls: usize,
     /// Whether the pull request shows how the promotion stands.
@@ -131,13 +132,18 @@ impl Stage {
             _ => {}
         }
         let environment = |name: &str| json!({"name": name, "targets": [{"namespace": name}]});
-        json!({
+        let mut spec = json!({
             "appRef": {
                 "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "app",
             },
             "environments": [environment("dev"), environment("prod")],
             "promotion": promotion,
-        })
+        });
+        if let Some(check) = more["verify"].as_str() {
+            spec["checks"] = json!([{"name": check, "external": {}}]);
+            spec["environments"][1]["verify"] = json!({"checks": [check], "onFailure": "Rollback"});
+        }
+        spec
     }
 
     pub(crate) fn settings(&self) -> Settings {
@@ -165,17 +171,17 @@ impl Stage {
         stage
     }
 
-    /// Ends both loops wherever they are.
+    /// Ends the loops wherever they are.
     pub(crate) async fn kill(&self) {
         self.process.lock().await.shutdown().await;
     }
 
-    /// Starts both loops.
+    /// Starts the loops.
     pub(crate) async fn start(&self) {
         self.start_with(self.settings()).await;
     }
 
-    /// Starts both loops, told something else.
+    /// Starts the loops, told something else.
     pub(crate) async fn start_with(&self, settings: Settings) {
         let hub = self.world.reached.clone();
         let shared = PipelineReconciler::new(
@@ -183,10 +189,12 @@ impl Stage {
             network_connector(KubeconfigPolicy::LOCAL),
             settings.clone(),
         );
-        let promoter =
-            PromotionReconciler::new(hub, settings, LeaderGuard::without_election()).unwrap();
+        let leader = LeaderGuard::without_election;
+        let checker = CheckReconciler::new(hub.clone(), settings.clone(), leader());
+        let promoter = PromotionReconciler::new(hub, settings, leader()).unwrap();
         let mut process = self.process.lock().await;
         process.spawn(controller::pipeline::run(shared));
+        process.spawn(controller::check::run(checker));
         process.spawn(controller::promotion::run(promoter));
     }
 
@@ -340,10 +348,11 @@ pub(crate) enum Journey {
     Committed,
     Notified,
     Called,
+    RolledBack,
 }
 
 impl Journey {
-    pub(crate) const ALL: [Self; 10] = [
+    pub(crate) const ALL: [Self; 11] = [
         Self::Merged,
         Self::Superseded,
         Self::MergedByItself,
@@ -354,6 +363,7 @@ impl Journey {
         Self::Committed,
         Self::Notified,
         Self::Called,
+        Self::RolledBack,
     ];
 
     /// What the pipeline says more.
@@ -367,6 +377,7 @@ impl Journey {
             Self::Committed => json!({"by": "commit"}),
             Self::Notified => json!({"by": "notification"}),
             Self::Called => json!({"by": "webhook"}),
+            Self::RolledBack => json!({"autoMerge": true, "verify": "smoke"}),
             _ => json!({}),
         }
     }
@@ -375,8 +386,12 @@ impl Journey {
     pub(crate) async fn go(self, stage: &Stage) {
         let world = &stage.world;
         world.expect_hold("app", "prod", "").await;
+        if self == Self::RolledBack {
+            stage.expect_checked().await;
+        }
         stage.deploy("dev", "1.1.0").await;
         match self {
+            Self::RolledBack => stage.roll_back().await,
             Self::Superseded => self.supersede(stage).await,
             Self::MergedByItself => {
                 world.expect("prod 1.1.0 Deploying").await;

@@ -11,6 +11,7 @@
 )]
 
 mod crashes;
+mod failed_check;
 mod fault_injector;
 mod hooks;
 mod hub;

@@ -30,7 +30,10 @@ async fn app() -> SocketAddr {
             let mut request = vec![0; 16 << 10];
             let read = stream.read(&mut request).await.unwrap_or(0);
             let body = match request[..read].starts_with(b"GET /metrics") {
-                true => "http_errors_total{env=\"dev\"} 0\n",
+                true => {
+                    "http_errors_total{env=\"dev\"} 0\n\
+                     flagger_canary_status{name=\"shop\",namespace=\"shop-dev\"} 1\n"
+                }
                 false => "ok",
             };
             let length = body.len();
@@ -107,6 +110,7 @@ async fn the_guide_about_checks() {
     for _ in 0..2 {
         shell.follow(ticket.next().unwrap()).await.unwrap();
     }
+    shell.follow_all(guide.under("With Flagger")).await.unwrap();
     let _running = kubelet::run(&cluster, &shop, "pipeline-system", "pipeline-controller").await;
     complete_job(&shop).await;
     wait_for_check(&shop, "ticket").await;

@@ -15,10 +15,19 @@ pub(crate) fn root() -> PathBuf {
         .to_owned()
 }
 
-/// `cargo` at the root of the workspace.
+/// `cargo` at the root of the workspace, as if started from a shell.
+///
+/// What the cargo that runs this program says about its package would make build scripts run again that
+/// watch these variables, and with them most of the workspace be built twice.
 pub(crate) fn cargo(arguments: &[&str]) -> Command {
     let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     command.args(arguments).current_dir(root());
+    for (name, _) in std::env::vars_os() {
+        let shown = name.to_string_lossy();
+        if shown.starts_with("CARGO_PKG_") || shown.starts_with("CARGO_MANIFEST_") {
+            command.env_remove(&name);
+        }
+    }
     command
 }
 

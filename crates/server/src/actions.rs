@@ -11,6 +11,7 @@ mod freeze;
 mod propose;
 mod report;
 
+pub(crate) use approve::DecisionError;
 pub(crate) use report::ReportError;
 
 use std::sync::Arc;

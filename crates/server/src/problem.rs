@@ -69,6 +69,16 @@ impl From<kube::Error> for Problem {
     }
 }
 
+impl From<crate::actions::DecisionError> for Problem {
+    fn from(error: crate::actions::DecisionError) -> Self {
+        use crate::actions::DecisionError;
+        match error {
+            DecisionError::OtherChange { .. } => Self::new(StatusCode::CONFLICT, error.to_string()),
+            DecisionError::Api(error) => error.into(),
+        }
+    }
+}
+
 impl From<crate::record::Error> for Problem {
     fn from(error: crate::record::Error) -> Self {
         use crate::record::Error;

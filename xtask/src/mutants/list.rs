@@ -267,6 +267,19 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         "an_editor_that_is_wrong_is_caught",
     ),
     other(
+        (
+            "no approval counts for another change",
+            "an approval is stored for a change that was edited meanwhile",
+        ),
+        "crates/server/src/actions/approve.rs",
+        (
+            "if change_digest(newest) != approval.change_digest.as_deref() {",
+            "if change_digest(newest) != approval.change_digest.as_deref() && false {",
+        ),
+        ("sluice-server", &["--test", "http"]),
+        "an_approval_of_a_change_that_is_edited_meanwhile_is_refused",
+    ),
+    other(
         ("no secret in a text", "a secret is not replaced"),
         "crates/net/src/secret.rs",
         (

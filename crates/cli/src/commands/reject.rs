@@ -29,8 +29,14 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let revision = decision.revision.as_deref();
     let open = planner::rejectable(&promotions, name, environment, revision);
     if open.is_empty() {
-        let what = revision.map_or("no promotion".to_owned(), clean);
-        bail!("{what} is on its way into {environment}, or its change is merged already");
+        match revision.map(clean) {
+            Some(it) => bail!(
+                "{it} is not being promoted into {environment}, or its change is merged already"
+            ),
+            None => bail!(
+                "nothing is being promoted into {environment}, or its change is merged already"
+            ),
+        }
     }
     let rejection = Rejection {
         by: cluster.caller().await?,

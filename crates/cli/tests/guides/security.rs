@@ -68,7 +68,7 @@ fn all_tests() -> BTreeSet<String> {
 fn every_threat_names_tests_that_exist() {
     let page = fs::read_to_string(repository().join("docs/security.md")).unwrap();
     let (rows, tests) = (rows(&page), all_tests());
-    assert!(rows.len() >= 50, "{} rows", rows.len());
+    assert!(rows.len() >= 70, "{} rows", rows.len());
     for row in rows {
         let named = named_tests(row);
         assert!(!named.is_empty(), "no test: {row}");
@@ -76,4 +76,21 @@ fn every_threat_names_tests_that_exist() {
             assert!(tests.contains(name), "there is no test {name}: {row}");
         }
     }
+}
+
+#[test]
+fn no_role_for_people_writes_a_status() {
+    let manifests = repository().join("deploy/manifests/roles.yaml");
+    let roles = fs::read_to_string(manifests).unwrap();
+    let mut rules = 0;
+    for document in serde_saphyr::from_multiple::<serde_json::Value>(&roles).unwrap() {
+        for rule in document["rules"].as_array().unwrap() {
+            let resources = rule["resources"].as_array().unwrap().iter();
+            let mut names = resources.map(|it| it.as_str().unwrap());
+            let is_status = |name: &str| name.contains('*') || name.ends_with("/status");
+            assert!(!names.any(is_status), "{document}");
+            rules += 1;
+        }
+    }
+    assert!(rules > 10, "{rules} rules");
 }

@@ -19,6 +19,23 @@ use serde_json::{Value, json};
 
 use crate::{AppState, FIELD_MANAGER};
 
+/// Why a decision was not stored.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum DecisionError {
+    /// The promotion changed between reading and writing, so that the decision would be about another change.
+    #[error(
+        "what {revision} changes in {environment} is no longer what you have read, so your approval was not \
+         stored; read it again, then approve it"
+    )]
+    OtherChange {
+        revision: String,
+        environment: String,
+    },
+    /// A request to the API server failed.
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+}
+
 /// How often a write is tried again after a conflict.
 const MAX_ATTEMPTS: usize = 5;
 /// How often, and how many times at most, a new promotion is read until it has a phase.
@@ -52,24 +69,29 @@ impl AppState {
     }
 
     /// Adds an approval to a promotion, or replaces the one by the same user. It is for the change that
-    /// the promotion says it makes; callers check that this is known.
+    /// the promotion, as it was read, says it makes; callers check that this is known. Stores nothing if the
+    /// promotion makes another change by then.
     pub(crate) async fn approve(
         &self,
         promotion: &Promotion,
         approval: Approval,
-    ) -> Result<(), kube::Error> {
-        let status = promotion.status.as_ref();
-        let change = status.and_then(|status| status.change.as_ref());
+    ) -> Result<(), DecisionError> {
         let approval = Approval {
             at: Some(self.now_in_seconds()),
-            change_digest: change.map(|change| change.digest.clone()),
+            change_digest: change_digest(promotion).map(str::to_owned),
             ..approval
         };
-        let add = |promotion: &Promotion| {
-            let others = promotion.spec.approvals.iter();
+        let add = |newest: &Promotion| {
+            if change_digest(newest) != approval.change_digest.as_deref() {
+                return Err(DecisionError::OtherChange {
+                    revision: newest.spec.revision.clone(),
+                    environment: newest.spec.environment.clone(),
+                });
+            }
+            let others = newest.spec.approvals.iter();
             let others = others.filter(|it| it.by != approval.by);
             let all: Vec<_> = others.chain([&approval]).collect();
-            Some(json!({"approvals": all}))
+            Ok(Some(json!({"approvals": all})))
         };
         self.patch_promotion(promotion, add).await
     }
@@ -96,7 +118,7 @@ impl AppState {
         promotion: &Promotion,
         by: &str,
         note: Option<&str>,
-    ) -> Result<(), kube::Error> {
+    ) -> Result<(), DecisionError> {
         let rejection = Rejection {
             by: by.to_owned(),
             at: Some(self.now_in_seconds()),
@@ -104,7 +126,7 @@ impl AppState {
         };
         let reject = |promotion: &Promotion| {
             let is_open = promotion.spec.rejection.is_none();
-            is_open.then(|| json!({"rejection": rejection}))
+            Ok(is_open.then(|| json!({"rejection": rejection})))
         };
         self.patch_promotion(promotion, reject).await
     }
@@ -114,14 +136,14 @@ impl AppState {
     async fn patch_promotion(
         &self,
         promotion: &Promotion,
-        make_patch: impl Fn(&Promotion) -> Option<Value>,
-    ) -> Result<(), kube::Error> {
+        make_patch: impl Fn(&Promotion) -> Result<Option<Value>, DecisionError>,
+    ) -> Result<(), DecisionError> {
         let namespace = promotion.namespace().unwrap_or_default();
         let api: Api<Promotion> = Api::namespaced(self.client.clone(), &namespace);
         let name = promotion.name_any();
         let mut newest = promotion.clone();
         for attempts_left in (0..MAX_ATTEMPTS).rev() {
-            let Some(spec) = make_patch(&newest) else {
+            let Some(spec) = make_patch(&newest)? else {
                 self.objects.wrote_promotion(newest);
                 return Ok(());
             };
@@ -136,9 +158,15 @@ impl AppState {
                 Err(kube::Error::Api(refusal)) if refusal.code == 409 && attempts_left > 0 => {
                     newest = api.get(&name).await?;
                 }
-                Err(error) => return Err(error),
+                Err(error) => return Err(error.into()),
             }
         }
         Ok(())
     }
+}
+
+/// The digest of what a promotion changes, once that is known.
+pub(super) fn change_digest(promotion: &Promotion) -> Option<&str> {
+    let change = promotion.status.as_ref()?.change.as_ref()?;
+    Some(&change.digest)
 }

@@ -11,7 +11,7 @@ use planner::{
     approving_group, hook::awaiting_approval, is_change_pending, rejectable, unknown_change,
 };
 
-use super::{ActionBody, ActionResult, EnvironmentAction, recorded_name};
+use super::{ActionBody, ActionResult, EnvironmentAction, approve::change_digest, recorded_name};
 use crate::{access::AccessRequest, problem::Problem, view};
 
 impl EnvironmentAction<'_> {
@@ -95,9 +95,12 @@ impl EnvironmentAction<'_> {
         let revision = body.revision.as_deref();
         let open = rejectable(&all, &self.key.name, self.environment, revision);
         let Some(first) = open.first() else {
-            let what = revision.unwrap_or("nothing");
+            let what = match revision {
+                Some(revision) => format!("{revision} is not"),
+                None => "nothing is".to_owned(),
+            };
             let detail = format!(
-                "{what} is not on its way into {}, or its change is merged already",
+                "{what} being promoted into {}, or its change is merged already",
                 self.environment
             );
             return Err(Problem::new(StatusCode::CONFLICT, detail));
@@ -153,8 +156,14 @@ impl EnvironmentAction<'_> {
             if let Some(text) = unknown_change(promotion) {
                 return Ok(Some(text));
             }
-            self.store_approval(promotion, request.note.as_deref())
-                .await?;
+            let stored = self.store_approval(promotion, request.note.as_deref());
+            match stored.await {
+                // The request stands; only the approval is missing.
+                Err(problem) if problem.parts().0 == StatusCode::CONFLICT => {
+                    return Ok(Some(problem.parts().1.to_owned()));
+                }
+                stored => stored?,
+            }
         }
         Ok(None)
     }
@@ -162,8 +171,5 @@ impl EnvironmentAction<'_> {
 
 /// Whether the caller named no change, or the one that the promotion would make now.
 fn is_change_read(promotion: &Promotion, body: &ActionBody) -> bool {
-    let status = promotion.status.as_ref();
-    let change = status.and_then(|status| status.change.as_ref());
-    let digest = change.map(|change| change.digest.as_str());
-    body.change_digest.is_none() || body.change_digest.as_deref() == digest
+    body.change_digest.is_none() || body.change_digest.as_deref() == change_digest(promotion)
 }

@@ -20,7 +20,7 @@ use super::{
     request::{HookRequest, HookRoute, SignatureRequirement, SignedContent},
     response,
 };
-use crate::{AppState, object_names::parse_key};
+use crate::{AppState, actions::DecisionError, object_names::parse_key};
 
 /// How the answer to a refused approval begins.
 const FAILED: &str = "failed approving promotion";
@@ -100,19 +100,8 @@ async fn approve(
     if spec.promotion_into(environment).is_none() {
         return Ok(response::cannot_promote());
     }
-    let secret = request
-        .signature
-        .as_ref()
-        .map(|signature| signature.secret.as_str());
-    let by = format!("secret:{}", secret.unwrap_or_default());
-    let digest = signature(request).map(|signature| signature.digest);
-    for promotion in &approved {
-        let approval = Approval {
-            by: by.clone(),
-            signature: digest.map(str::to_owned),
-            ..Approval::default()
-        };
-        app_state.approve(promotion, approval).await?;
+    if let Some(refused) = store(app_state, request, &approved).await? {
+        return Ok(refused);
     }
     let first = approved.first();
     let awaited = AwaitedPromotion {
@@ -123,6 +112,34 @@ async fn approve(
     let name = first.map(ResourceExt::name_any);
     let result = app_state.wait_for_promotion(&request.key, &awaited, name.as_deref());
     Ok(response::promotion_result(result.await))
+}
+
+/// Stores the approvals; the answer, if one is refused.
+async fn store(
+    app_state: &AppState,
+    request: &HookRequest<ApprovalRoute>,
+    approved: &[Promotion],
+) -> Result<Option<Response>, kube::Error> {
+    let secret = request
+        .signature
+        .as_ref()
+        .map(|signature| signature.secret.as_str());
+    let approval = Approval {
+        by: format!("secret:{}", secret.unwrap_or_default()),
+        signature: signature(request).map(|it| it.digest.to_owned()),
+        ..Approval::default()
+    };
+    for promotion in approved {
+        match app_state.approve(promotion, approval.clone()).await {
+            Ok(()) => {}
+            Err(DecisionError::Api(error)) => return Err(error),
+            Err(refusal @ DecisionError::OtherChange { .. }) => {
+                let text = format!("{FAILED}: {refusal}");
+                return Ok(Some(response::text(StatusCode::CONFLICT, text)));
+            }
+        }
+    }
+    Ok(None)
 }
 
 /// The promotions that the request approves, or why it approves none.

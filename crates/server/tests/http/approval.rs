@@ -205,7 +205,7 @@ async fn a_revision_with_slashes_can_be_approved() {
 }
 
 /// An attempt to bring 5.0.0 into prod that waits for approval.
-async fn attempt(world: &World, ordinal: i64) {
+pub(crate) async fn attempt(world: &World, ordinal: i64) {
     let spec = json!({
         "pipeline": "app", "environment": "prod", "revision": "5.0.0", "version": "5.0.0",
         "ordinal": ordinal, "strategy": {"notification": {}}, "needsApproval": true,

@@ -9,7 +9,9 @@ use kube::{
 use serde_json::json;
 
 use crate::{
+    approval::attempt,
     loops::Strategy,
+    rest::{grant, post},
     world::{KEY, World, ask, event, sign, unlimited, whole_call},
 };
 
@@ -69,4 +71,53 @@ async fn an_approval_that_somebody_gives_meanwhile_is_theirs() {
         (approval.by.as_str(), approval.note.as_deref()),
         ("alice", Some("after the demo"))
     );
+}
+
+/// The promotion of [`attempt`] gets another change after the server has read it.
+fn another_change_meanwhile(world: &World) {
+    let promotions: Api<Promotion> = Api::namespaced(world.client.clone(), "default");
+    world.meanwhile("/promotions/attempt-0", async move {
+        let change = json!({"digest": "sha256:2", "edits": []});
+        let patch = Patch::Merge(json!({"status": {"change": change}}));
+        let parameters = PatchParams::default();
+        let edited = promotions.patch_status("attempt-0", &parameters, &patch);
+        edited.await.unwrap();
+    });
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_approval_of_a_change_that_is_edited_meanwhile_is_refused() {
+    let world = World::with(unlimited()).await;
+    world.demand_signatures().await;
+    attempt(&world, 0).await;
+    grant(&world, "ann", &["approve"], "pipelines").await;
+    let why = "what 5.0.0 changes in prod is no longer what you have read, so your approval was not stored; \
+               read it again, then approve it";
+    another_change_meanwhile(&world);
+    let path = "/api/v1/pipelines/default/app/environments/prod/approve";
+    let by_rest = || post(&world, "ann", path, json!({"revision": "5.0.0"}));
+    let refused = by_rest().await;
+    assert!(world.has_happened());
+    assert_eq!(refused.code, 409, "{}", refused.body);
+    assert!(refused.body.contains(why), "{}", refused.body);
+    assert_eq!(world.promotions().await[0].spec.approvals, []);
+    assert_eq!(by_rest().await.code, 200, "having read it again");
+    let digest = world.promotions().await[0].spec.approvals[0]
+        .change_digest
+        .clone();
+    assert_eq!(digest.as_deref(), Some("sha256:2"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_signed_approval_of_a_change_that_is_edited_meanwhile_is_refused() {
+    let world = World::with(unlimited()).await;
+    world.demand_signatures().await;
+    attempt(&world, 0).await;
+    another_change_meanwhile(&world);
+    let ours = whole_call("/approval/default/app/prod/5.0.0", "", -60);
+    let refused = ask(&world.hooks, Ok(ours)).await;
+    assert!(world.has_happened());
+    assert_eq!(refused.code, 409, "{}", refused.body);
+    assert!(refused.body.contains("read it again"), "{}", refused.body);
+    assert_eq!(world.promotions().await[0].spec.approvals, []);
 }

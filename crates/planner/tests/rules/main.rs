@@ -37,5 +37,6 @@ mod simulation;
 mod tags;
 mod unsigned;
 mod upgrade;
+mod verified_sources;
 mod ways_out;
 mod weave_defects;

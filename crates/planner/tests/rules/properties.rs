@@ -16,6 +16,13 @@ enum Happening {
     Deploy {
         target: usize,
         revision: usize,
+        signed: Option<bool>,
+    },
+    /// The source of a target says whether its signature is verified, or says nothing any more.
+    Sign {
+        in_dev: bool,
+        target: usize,
+        said: Option<bool>,
     },
     Ready {
         target: usize,
@@ -77,12 +84,19 @@ fn freeze_times() -> impl Strategy<Value = FreezeTimes> {
     })
 }
 
+fn signed() -> impl Strategy<Value = Option<bool>> {
+    prop::sample::select(vec![Some(true), Some(true), None, Some(false)])
+}
+
 fn happening() -> impl Strategy<Value = Happening> {
     let target = 0..2_usize;
     let revision = 0..6_usize;
     prop_oneof![
-        6 => (target.clone(), revision.clone())
-            .prop_map(|(target, revision)| Happening::Deploy { target, revision }),
+        6 => (target.clone(), revision.clone(), signed()).prop_map(
+            |(target, revision, signed)| Happening::Deploy { target, revision, signed }
+        ),
+        2 => (any::<bool>(), target.clone(), signed())
+            .prop_map(|(in_dev, target, said)| Happening::Sign { in_dev, target, said }),
         2 => (target.clone(), any::<bool>())
             .prop_map(|(target, ready)| Happening::Ready { target, ready }),
         1 => target.clone().prop_map(|target| Happening::Fail { target }),
@@ -123,10 +137,23 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
         target % simulation.truth[environment].len()
     };
     match happening {
-        Happening::Deploy { target, revision } => {
+        Happening::Sign {
+            in_dev,
+            target,
+            said,
+        } => {
+            let name = if *in_dev { "dev" } else { "prod" };
+            simulation.say_signed(name, *target, *said);
+        }
+        Happening::Deploy {
+            target,
+            revision,
+            signed,
+        } => {
             let index = of(simulation, "dev", *target);
             let target = &mut simulation.truth.get_mut("dev").unwrap()[index];
             target.revision.clone_from(&revisions[*revision]);
+            target.signed = *signed;
             target.ready = true;
             target.failed = None;
         }
@@ -165,6 +192,7 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
             target.revision.clone_from(&revisions[*revision]);
             target.ready = true;
             target.failed = None;
+            target.signed = None;
         }
         Happening::Request { kind, revision } => {
             let kind = if *kind {
@@ -195,7 +223,7 @@ proptest! {
         happenings in prop::collection::vec((happening(), any::<bool>(), 0..10_u8), 1..60),
         (any_target, per_target, is_ordered) in any::<(bool, bool, bool)>(),
         approvals in prop::sample::select(vec!["", "manual", "policy 2 group:sre not-requester expires:30m"]),
-        (merges, soaks) in any::<(bool, bool)>(),
+        (merges, soaks, requires_signature) in any::<(bool, bool, bool)>(),
         (verifies, verifies_prod, back, checks) in any::<(bool, bool, bool, bool)>(),
         (dev, prod) in (1..3_usize, 1..3_usize),
     ) {
@@ -219,6 +247,9 @@ proptest! {
             "dev{verify}[{}] > prod{{{}}}[{}]", targets(dev), settings.join(", "), targets(prod)
         );
         let mut simulation = Simulation::new(draw(&drawing));
+        if requires_signature {
+            simulation.require_verified_source();
+        }
         for (happening, attempts_first, crash) in &happenings {
             happen(&mut simulation, happening, &revisions);
             simulation.now += Duration::from_secs(1);

@@ -1,6 +1,9 @@
 //! Both loops, a forge and two clusters in miniature, for trying to break what must always hold.
 
-use std::{collections::BTreeMap, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use api::{
     Freeze, Promotion, Revision, Time,
@@ -30,6 +33,8 @@ pub(crate) struct Truth {
     pub(crate) ready: bool,
     pub(crate) failed: Option<String>,
     pub(crate) reachable: bool,
+    /// Whether Flux verified the signature of what runs, if its source says.
+    pub(crate) signed: Option<bool>,
 }
 
 /// One pull request.
@@ -54,6 +59,8 @@ pub(crate) struct Simulation {
     /// How often somebody edited the values in git that promotions change.
     edits: usize,
     freezes: Vec<SimulatedFreeze>,
+    /// The revisions that were seen to be verified and not denied since, by environment.
+    pub(crate) verified: BTreeSet<(String, String)>,
 }
 
 /// A Freeze, and its times as the simulation itself decides about them.
@@ -115,6 +122,7 @@ impl Simulation {
                 ready: target.ready,
                 failed: None,
                 reachable: true,
+                signed: None,
             });
             (name.clone(), targets.collect())
         });
@@ -127,6 +135,7 @@ impl Simulation {
             history: Vec::new(),
             edits: 0,
             freezes: Vec::new(),
+            verified: BTreeSet::new(),
             world,
         }
     }
@@ -168,6 +177,7 @@ impl Simulation {
         model.freezes = self.covering();
         let model = planner::fold_checks(&self.world.pipeline, &self.world.runs, model);
         self.world.pipeline.status = Some(model.clone());
+        self.note_verified();
         if let [only] = model.environments["prod"].targets.as_slice() {
             self.history.extend(only.revision.clone());
         }
@@ -215,6 +225,7 @@ impl Simulation {
         let spec = &promotion.spec;
         let suspended = self.world.pipeline.spec.suspend;
         assert!(!suspended, "suspended, {} starts", spec.revision);
+        self.check_signed(&spec.revision);
         if spec.request.is_some() {
             return;
         }
@@ -662,6 +673,7 @@ impl Simulation {
     /// What must hold whenever something is pushed.
     fn check_act(&self, promotion: &Promotion, is_proposed: bool) {
         self.check_checks(promotion, is_proposed);
+        self.check_signed(&promotion.spec.revision);
         let spec = &self.world.pipeline.spec;
         assert!(!spec.suspend, "suspended, something is pushed");
         self.check_frozen(promotion);
@@ -828,8 +840,9 @@ impl Simulation {
             let Some(wanted) = of_target.or(self.git.get("prod")) else {
                 continue;
             };
-            if works {
+            if works && truth.revision != *wanted {
                 truth.revision.clone_from(wanted);
+                truth.signed = None;
             }
             truth.ready = works;
             truth.failed = (!works).then(|| wanted.clone());
@@ -847,6 +860,7 @@ impl Simulation {
             truth.revision = revision.to_owned();
             truth.ready = true;
             truth.failed = None;
+            truth.signed = Some(true);
         }
         for _ in 0..10 {
             self.now += Duration::from_secs(7200);
@@ -958,6 +972,7 @@ fn state(truth: &Truth) -> TargetState {
             attempted: truth.failed.as_deref().and_then(Revision::new),
             ..AppReading::default()
         },
+        signed: truth.signed,
         ..ObservedApp::default()
     }])
 }

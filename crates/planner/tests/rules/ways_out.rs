@@ -72,6 +72,7 @@ impl Simulation {
                 }
                 self.request(RequestKind::Promote, revision);
             }
+            HoldReason::SourceNotVerified => self.sign_in_dev(revision),
             HoldReason::Verifying | HoldReason::CheckPending => self.pass_checks(),
             HoldReason::VerificationFailed => self.request(RequestKind::Promote, revision),
             HoldReason::CheckFailed | HoldReason::RollbackNotPossible => {
@@ -95,9 +96,10 @@ impl Simulation {
     fn mend_source(&mut self) {
         self.reach_all("dev");
         let dev = self.truth.get_mut("dev").unwrap();
-        let revision = dev[0].revision.clone();
+        let (revision, signed) = (dev[0].revision.clone(), dev[0].signed);
         for truth in dev {
             truth.revision.clone_from(&revision);
+            truth.signed = signed;
             truth.ready = true;
             truth.failed = None;
         }

@@ -1,8 +1,8 @@
 //! Checks the strategies of each pipeline before a promotion needs them, and stores what is wrong in
-//! `status.preflight`.
+//! `status.preflight`, and what cannot be checked in `status.notChecked`.
 //!
 //! A pipeline is checked when its spec changes and at intervals. Pipelines with the same repository and Secret
-//! share a check. Nothing else writes `status.preflight`.
+//! share a check. Nothing else writes these fields.
 
 use std::{
     collections::{BTreeMap, HashMap},
@@ -50,10 +50,15 @@ pub(crate) struct PreflightReconciler {
     pipelines: PipelineShard,
     workers: Arc<Workers<ObjectKey>>,
     strategies: Arc<Strategies>,
-    results: TtlCache<StrategyKey, Result<(), Failure>>,
+    results: TtlCache<StrategyKey, CheckResult>,
     /// The generation that was checked, and when the next check is due.
     checked: Mutex<HashMap<ObjectKey, (Option<i64>, Instant)>>,
 }
+
+/// What would fail, otherwise what could not be checked.
+type CheckResult = Result<Option<Failure>, Failure>;
+/// What was found, by environment name.
+type Findings = BTreeMap<String, PreflightProblem>;
 
 /// Runs the reconciler until dropped.
 pub(crate) async fn run(reconciler: Arc<PreflightReconciler>) {
@@ -116,12 +121,12 @@ impl PreflightReconciler {
         {
             return RequeueAction::After(due.duration_since(Instant::now()));
         }
-        let problems = self.problems(&pipeline).await;
+        let (problems, not_checked) = self.findings(&pipeline).await;
         let again = match problems.is_empty() {
             true => WITHOUT_PROBLEMS,
             false => WITH_PROBLEMS,
         };
-        match self.write(&pipeline, problems).await {
+        match self.write(&pipeline, problems, not_checked).await {
             Ok(StatusWrite::Unchanged | StatusWrite::Written) => {}
             Ok(StatusWrite::Outdated) => return RequeueAction::After(Duration::ZERO),
             Err(error) => {
@@ -134,28 +139,27 @@ impl PreflightReconciler {
         RequeueAction::After(again)
     }
 
-    /// What is wrong with the strategy of each environment.
-    async fn problems(&self, pipeline: &Pipeline) -> BTreeMap<String, PreflightProblem> {
-        let mut problems = BTreeMap::new();
+    /// What is wrong with the strategy of each environment, and what could not be checked.
+    async fn findings(&self, pipeline: &Pipeline) -> (Findings, Findings) {
+        let (mut problems, mut not_checked) = (Findings::new(), Findings::new());
         for (environment, strategy) in planner::strategies_in_use(&pipeline.spec) {
-            if let Err(failure) = self.check(pipeline, strategy).await {
-                let problem = PreflightProblem {
-                    reason: failure.reason,
-                    message: failure.message.chars().take(1024).collect(),
-                };
-                problems.insert(environment.to_owned(), problem);
-            }
+            let environment = environment.to_owned();
+            match self.check(pipeline, strategy).await {
+                Ok(None) => None,
+                Ok(Some(untold)) => not_checked.insert(environment, finding(untold)),
+                Err(failure) => problems.insert(environment, finding(failure)),
+            };
         }
-        problems
+        (problems, not_checked)
     }
 
-    async fn check(&self, pipeline: &Pipeline, strategy: &Strategy) -> Result<(), Failure> {
+    async fn check(&self, pipeline: &Pipeline, strategy: &Strategy) -> CheckResult {
         let namespace = pipeline.metadata.namespace.clone().unwrap_or_default();
         let key = serde_json::to_string(strategy).unwrap_or_default();
         let lookup = async {
             let checked = self.strategies.check(&namespace, strategy).await;
             // Failures are not shared: somebody may be correcting the Secret.
-            let time_to_live = checked.as_ref().map_or(Duration::ZERO, |()| SHARED);
+            let time_to_live = checked.as_ref().map_or(Duration::ZERO, |_| SHARED);
             (checked, time_to_live)
         };
         let key = (namespace.clone(), key);
@@ -165,11 +169,20 @@ impl PreflightReconciler {
     async fn write(
         &self,
         pipeline: &Pipeline,
-        problems: BTreeMap<String, PreflightProblem>,
+        problems: Findings,
+        not_checked: Findings,
     ) -> Result<StatusWrite, StatusError> {
         let mut status = pipeline.status.clone().unwrap_or_default();
         status.preflight = problems;
+        status.not_checked = not_checked;
         let cache = &self.caches.pipelines;
         self.write_status(cache, NAME, pipeline, &status).await
+    }
+}
+
+fn finding(failure: Failure) -> PreflightProblem {
+    PreflightProblem {
+        reason: failure.reason,
+        message: failure.message.chars().take(1024).collect(),
     }
 }

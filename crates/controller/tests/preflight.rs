@@ -133,5 +133,26 @@ async fn problems_of_strategies_are_reported_before_a_promotion() {
         condition.is_none() && status.preflight.is_empty()
     };
     until(&pipelines, is_well).await;
+
+    forge.set_forbids_feedback(true);
+    let feedback = json!({"pull-request": {"feedback": ["commit-status", "comment"]}});
+    let patch = Patch::Merge(json!({"spec": {"promotion": {"strategy": feedback}}}));
+    let parameters = PatchParams::default();
+    pipelines.patch("shop", &parameters, &patch).await.unwrap();
+    until(&pipelines, has_problem("TokenRightMissing")).await;
+    let status = pipelines.get("shop").await.unwrap().status.unwrap();
+    let expected = "the token may not comment on pull requests: give it the scope write:issue";
+    assert_eq!(status.preflight["prod"].message, expected);
+
+    // Behind the API of GitHub the stand-in does not tell the scopes of a token.
+    let github = json!({"pull-request": {"type": "github"}});
+    let patch = Patch::Merge(json!({"spec": {"promotion": {"strategy": github}}}));
+    pipelines.patch("shop", &parameters, &patch).await.unwrap();
+    let is_untold = |status: &PipelineStatus| {
+        let finding = status.not_checked.get("prod");
+        let is_untold = finding.is_some_and(|it| it.reason == "TokenRightsNotTold");
+        is_untold && is_well(status)
+    };
+    until(&pipelines, is_untold).await;
     assert!(!running.is_finished());
 }

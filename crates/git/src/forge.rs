@@ -17,11 +17,13 @@ mod github_api;
 pub mod gitlab;
 mod review_requests;
 mod session;
+mod token_check;
 
 pub use compare::{CommitComparison, CommitRange, ComparedCommit, comparison_page};
 pub use error::Error;
 pub use feedback::{CommentId, CommitState, CommitStatus, Feedback, PullRequestHead};
 pub use github::AppTokens;
+pub use token_check::{TokenCheck, TokenRight, TokenRights};
 
 use std::sync::Arc;
 
@@ -215,7 +217,7 @@ impl PullRequestListing {
 pub type ForgeFuture<'a, T> = BoxFuture<'a, Result<T, Error>>;
 
 /// The pull requests of one repository, as one credential sees them.
-pub trait Forge: Feedback {
+pub trait Forge: Feedback + TokenCheck {
     /// Every pull request from this branch of this repository, newest first. Where the API has no such
     /// filter, all open pull requests and the most recent others are searched.
     fn find<'a>(&'a self, head: &'a BranchName) -> ForgeFuture<'a, Vec<PullRequest>>;

@@ -25,6 +25,8 @@ mod peculiar;
 mod real;
 #[path = "contract/table.rs"]
 mod table;
+#[path = "contract/token_rights.rs"]
+mod token_rights;
 
 /// One test per check, for one forge.
 macro_rules! contract {
@@ -33,6 +35,7 @@ macro_rules! contract {
             mod checks {
                 pub(super) use crate::checks::*;
                 pub(super) use crate::feedback::*;
+                pub(super) use crate::token_rights::*;
             }
             pub(crate) const CASES: &[&str] = &[$(stringify!($check)),*];
             $(
@@ -81,6 +84,7 @@ macro_rules! with_all_checks {
             one_unknown_reviewer_keeps_no_other_from_being_asked,
             open_ones_are_listed_and_changes_noticed,
             commits_between_two_are_listed,
+            the_rights_of_a_token_are_told_without_a_write,
             a_rate_limit_is_honoured_and_shared,
             a_secondary_limit_is_a_limit,
             a_used_up_allowance_is_not_overdrawn,

@@ -22,6 +22,7 @@ use axum::body::HttpBody;
 use axum::extract::{Request, State};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
+use axum::routing::get;
 use axum::serve::Listener;
 use futures::future::BoxFuture;
 use http::StatusCode;
@@ -311,6 +312,7 @@ fn router(state: Arc<ForgeState>) -> Router {
         .nest("/api/v1/repos/{owner}/{name}", pulls::routes())
         // The common part of both APIs suffices for GitHub Enterprise's pull requests.
         .nest("/api/v3/repos/{owner}/{name}", pulls::routes())
+        .route("/api/v1/notifications/new", get(pulls::notifications))
         .merge(pages::routes())
         .fallback(git_http::serve)
         .layer(axum::middleware::from_fn_with_state(state.clone(), count))

@@ -28,6 +28,33 @@ pub const PROJECT: &str = "team/config";
 /// The token that opens it.
 pub const TOKEN: &str = "the-right-token";
 
+/// The token of a user who may read the repository and not write to it, where a double has one.
+pub const READER_TOKEN: &str = "the-token-of-a-reader";
+/// How tokens start that have only some scopes.
+const SCOPED: &str = "scopes:";
+
+/// A token of a double that has only these scopes, such as `write:repository`.
+pub fn token_with(scopes: &[&str]) -> String {
+    format!("{SCOPED}{}", scopes.join(","))
+}
+
+/// The scopes of a token; nothing for an unknown one. `all` are those of the tokens that need no others.
+pub(crate) fn scopes_of<'a>(token: &'a str, all: &'a str) -> Option<&'a str> {
+    match token {
+        TOKEN | READER_TOKEN => Some(all),
+        token => token.strip_prefix(SCOPED),
+    }
+}
+
+/// The bearer token of a request.
+pub(crate) fn bearer(headers: &http::HeaderMap) -> Option<&str> {
+    headers
+        .get("authorization")?
+        .to_str()
+        .ok()?
+        .strip_prefix("Bearer ")
+}
+
 /// The users that can be reviewers.
 pub const PEOPLE: [&str; 3] = ["zoe", "ann", "ben"];
 

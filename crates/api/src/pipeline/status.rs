@@ -80,6 +80,13 @@ pub struct PipelineStatus {
         skip_serializing_if = "is_default"
     )]
     pub preflight: BTreeMap<String, PreflightProblem>,
+    /// What of a strategy cannot be checked before a promotion needs it, by environment name.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    pub not_checked: BTreeMap<String, PreflightProblem>,
     /// The Freezes that cover an environment, those that are closed first.
     #[serde(
         default,
@@ -97,7 +104,7 @@ pub struct PipelineStatus {
     pub requests: BTreeMap<String, Request>,
 }
 
-/// Why promotions into an environment would fail.
+/// Why promotions into an environment would fail, or might.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]

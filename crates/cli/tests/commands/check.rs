@@ -80,6 +80,14 @@ async fn check_shows_what_the_controller_found() {
         failed[0]["text"],
         "cannot reach the repository [Unreachable]"
     );
+    let untold = json!({"reason": "TokenRightsNotTold", "message": "the forge does not tell"});
+    cluster
+        .set_status(json!({"preflight": null, "notChecked": {"prod": untold}}))
+        .await;
+    let output = cluster.run(&["check", "web"]).await;
+    let expected = "! pipeline default/web, promotions into prod: not checked: the forge does not tell \
+                    [TokenRightsNotTold]";
+    assert!(output.out.contains(expected), "{}", output.out);
 }
 
 #[tokio::test]

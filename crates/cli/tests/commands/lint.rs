@@ -119,6 +119,26 @@ async fn lint_compares_with_a_cluster() {
     assert_eq!(output.out, "", "{}", output.err);
 }
 
+/// The controller has asked the forge; a strategy that was edited since is another one.
+#[tokio::test]
+async fn lint_repeats_what_the_controller_found() {
+    let cluster = TestCluster::new().await;
+    let problem = json!({"reason": "TokenRightMissing", "message": "the token may not push"});
+    cluster
+        .set_status(json!({"preflight": {"prod": problem}}))
+        .await;
+    let found = "warning: the controller found for prod: the token may not push";
+    let edited = pipeline_file().replace("baseBranch: main", "baseBranch: trunk");
+    for (text, is_same) in [(pipeline_file(), true), (edited, false)] {
+        let folder = folder(&[("p.yaml", &text)]);
+        let file = folder.path().join("p.yaml");
+        let output = cluster
+            .run(&["lint", file.to_str().unwrap(), "--live"])
+            .await;
+        assert_eq!(output.out.contains(found), is_same, "{}", output.out);
+    }
+}
+
 #[tokio::test]
 async fn internal_addresses_need_a_flag_of_the_controller() {
     let text = pipeline_file().replace("github.com/shop", "127.0.0.1/shop");

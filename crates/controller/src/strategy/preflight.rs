@@ -1,13 +1,13 @@
 //! Checks whether promotions with a strategy could be carried out: that its Secret, its repository and the
-//! API of its forge can be used. Reads only.
+//! API of its forge can be used, and what its token may do as far as the forge tells. Reads only.
 
 use std::time::Duration;
 
 use api::{
     names::INPUTS_TOKEN,
-    pipeline::{PullRequest, Strategy},
+    pipeline::{FeedbackKind, PullRequest, Strategy},
 };
-use git::names::BranchName;
+use git::{forge::TokenRight, names::BranchName};
 use planner::Failure;
 use runtime::ObjectKey;
 use tokio::time::timeout;
@@ -19,13 +19,22 @@ use super::{
 
 /// How long the repository and the forge may take in all.
 const CHECK_TIME: Duration = Duration::from_secs(60);
+/// The token may do less than the strategy needs.
+const RIGHT_MISSING: &str = "TokenRightMissing";
+/// The forge does not tell what the token may do.
+const RIGHTS_NOT_TOLD: &str = "TokenRightsNotTold";
 
 impl Strategies {
-    /// Why promotions with this strategy, of a pipeline in this namespace, would fail.
-    pub(crate) async fn check(&self, namespace: &str, strategy: &Strategy) -> Result<(), Failure> {
+    /// Why promotions with this strategy, of a pipeline in this namespace, would fail; otherwise what could
+    /// not be checked.
+    pub(crate) async fn check(
+        &self,
+        namespace: &str,
+        strategy: &Strategy,
+    ) -> Result<Option<Failure>, Failure> {
         let kind = StrategyKind::of(strategy)?;
         let Some(reference) = kind.secret() else {
-            return Ok(());
+            return Ok(None);
         };
         let key = ObjectKey::new(namespace, &reference.name);
         let secret = self.secrets.read(&key).await?;
@@ -40,21 +49,22 @@ impl Strategies {
         &self,
         kind: StrategyKind<'_>,
         secret: &SecretContents,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Failure>, Failure> {
         match kind {
             StrategyKind::PullRequest(to) => {
                 self.check_repository(&to.url, &to.base_branch, secret)
                     .await?;
-                self.check_forge(to, secret).await
+                return self.check_forge(to, secret).await;
             }
             StrategyKind::Commit(to) => {
                 self.check_repository(&to.url, &to.base_branch, secret)
-                    .await
+                    .await?;
             }
-            StrategyKind::Oci(to) => self.oci_tags.check(to, secret).await,
-            StrategyKind::Inputs(to) => check_inputs_token(&to.secret_ref.name, secret),
-            _ => Ok(()),
+            StrategyKind::Oci(to) => self.oci_tags.check(to, secret).await?,
+            StrategyKind::Inputs(to) => check_inputs_token(&to.secret_ref.name, secret)?,
+            _ => {}
         }
+        Ok(None)
     }
 
     /// Whether the repository has the base branch, and the credentials may push.
@@ -78,12 +88,39 @@ impl Strategies {
         }
     }
 
-    /// Whether the token may list pull requests.
-    async fn check_forge(&self, to: &PullRequest, secret: &SecretContents) -> Result<(), Failure> {
+    /// Whether the token may list pull requests, and has the rights that the strategy needs.
+    async fn check_forge(
+        &self,
+        to: &PullRequest,
+        secret: &SecretContents,
+    ) -> Result<Option<Failure>, Failure> {
         let repository = self.repositories.open(&to.url, secret)?;
         let forge = self.pull_requests.forge(to, &repository)?;
-        forge.call(forge.forge.list_open(None)).await.map(drop)
+        forge.call(forge.forge.list_open(None)).await?;
+        let needed = needed_rights(to);
+        let rights = forge.call(forge.forge.check_token(&needed)).await;
+        let untold = match rights {
+            Ok(rights) if !rights.missing.is_empty() => {
+                return Err(needs_edit(RIGHT_MISSING, rights.missing.join("; ")));
+            }
+            Ok(rights) => rights.untold,
+            // It can be used; only its rights are not known.
+            Err(failure) => Some(failure.message),
+        };
+        Ok(untold.map(|text| needs_edit(RIGHTS_NOT_TOLD, text)))
     }
+}
+
+/// What the token has to be allowed to do.
+fn needed_rights(to: &PullRequest) -> Vec<TokenRight> {
+    let feedback = to.feedback.iter().map(|kind| match kind {
+        FeedbackKind::CommitStatus => TokenRight::CommitStatuses,
+        FeedbackKind::Comment => TokenRight::Comments,
+    });
+    [TokenRight::PullRequests]
+        .into_iter()
+        .chain(feedback)
+        .collect()
 }
 
 /// Whether clusters that ask can be authenticated.

@@ -4,6 +4,7 @@
 //! another service resolves, and answers unknown clients with a sign-in page.
 
 mod feedback;
+mod token_check;
 mod urls;
 mod wire;
 

@@ -4,6 +4,7 @@
 //! twelve digits, and takes no expected commit for a merge, so that it is compared just before.
 
 mod feedback;
+mod token_check;
 mod wire;
 
 use std::sync::Arc;

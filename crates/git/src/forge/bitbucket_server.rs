@@ -4,6 +4,7 @@
 //! that it is based on.
 
 mod feedback;
+mod token_check;
 mod wire;
 
 use std::sync::Arc;

@@ -1,6 +1,7 @@
 //! Pull requests on Gitea and Forgejo.
 
 mod feedback;
+mod token_check;
 
 use std::sync::Arc;
 

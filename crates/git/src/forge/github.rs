@@ -2,6 +2,7 @@
 
 mod app;
 mod feedback;
+mod token_check;
 
 pub use app::AppTokens;
 

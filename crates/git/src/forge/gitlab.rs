@@ -4,6 +4,7 @@
 //! from one more group, so that the secret has to contain the URL of the API.
 
 mod feedback;
+mod token_check;
 mod wire;
 
 use std::collections::HashMap;

@@ -1,5 +1,6 @@
 //! One API of a forge as one credential: its URL, the authentication, and lists in pages.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use ::http::{Method, StatusCode};
@@ -220,6 +221,14 @@ impl ForgeSession {
         let mut request = ApiRequest::new(attempted, method, path);
         request.body = body;
         self.send(request).await?.parse()
+    }
+
+    /// The permissions of a GitHub App, by name; nothing if the credential is no app or they are not told.
+    pub(super) async fn app_permissions(&self) -> Result<Option<BTreeMap<String, String>>, Error> {
+        match &*self.authentication {
+            Authentication::App(app, tokens) => tokens.permissions(app).await,
+            _ => Ok(None),
+        }
     }
 
     /// Posts a body and expects success.

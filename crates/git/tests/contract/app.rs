@@ -20,6 +20,8 @@ use serde_json::{Value, json};
 
 use testbed::forge_doubles::{PROJECT, TOKEN, answer};
 
+use crate::token_rights::ALL_RIGHTS;
+
 /// Made for these tests; it opens nothing.
 const KEY: &str = include_str!("app-key.pem");
 
@@ -69,9 +71,10 @@ async fn grant(
         );
     };
     granted.lock().push(claims);
+    let permissions = json!({"contents": "write", "pull_requests": "write", "statuses": "read"});
     answer(
         201,
-        json!({"token": TOKEN, "expires_at": "2999-01-01T00:00:00Z"}),
+        json!({"token": TOKEN, "expires_at": "2999-01-01T00:00:00Z", "permissions": permissions}),
     )
 }
 
@@ -132,6 +135,19 @@ async fn an_app_gets_one_token_for_many_calls() {
         .zip(claims["iat"].as_i64())
         .map(|(end, start)| end - start);
     assert_eq!(life, Some(600), "GitHub takes ten minutes at most");
+}
+
+#[tokio::test]
+async fn the_permissions_of_an_app_come_with_its_token() {
+    let granted = Granted::default();
+    let forge = open(&serve(granted.clone()).await, KEY);
+    let rights = forge.check_token(&ALL_RIGHTS).await.expect("told");
+    let missing = "the token may not set commit statuses: grant the GitHub App read and write for Commit statuses";
+    assert_eq!(
+        (rights.missing, rights.untold),
+        (vec![missing.to_owned()], None)
+    );
+    assert_eq!(granted.lock().len(), 1);
 }
 
 #[tokio::test]

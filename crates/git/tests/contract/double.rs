@@ -214,7 +214,15 @@ impl ForgeDouble {
     pub(crate) async fn token_with(&self, scopes: &[&str]) -> String {
         match &self.real {
             Some(real) => real.token_with(scopes).await,
-            None => testbed::forge_doubles::gitea::token_with(scopes),
+            None => testbed::forge_doubles::token_with(scopes),
+        }
+    }
+
+    /// A token, with all scopes, of a user who may read the repository and not write to it.
+    pub(crate) async fn token_of_reader(&self) -> String {
+        match &self.real {
+            Some(real) => real.token_of_reader().await,
+            None => testbed::forge_doubles::READER_TOKEN.to_owned(),
         }
     }
 

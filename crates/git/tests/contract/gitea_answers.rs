@@ -190,6 +190,9 @@ impl Script {
             comment,
         )
         .await;
+        let unread = ("GET /../../../notifications/new", Value::Null);
+        self.send_to("unread without its scope", &project, &writer, unread)
+            .await;
         self.send_to(
             "list labels without the issue scope",
             &project,

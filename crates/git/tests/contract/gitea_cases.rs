@@ -7,6 +7,7 @@ use git::forge::{
 use net::Remedy;
 
 use crate::double::{BRANCH, ForgeDouble, branch, new_pull};
+use crate::token_rights::ALL_RIGHTS;
 
 /// Each case once on the double and once on the real server.
 macro_rules! on_both {
@@ -39,6 +40,7 @@ on_both! {
     a_method_that_the_repository_forbids_waits_for_an_edit,
     a_token_that_only_reads_opens_nothing,
     a_token_without_the_scope_of_issues_opens_but_does_not_comment,
+    missing_scopes_are_told_before_they_are_needed,
 }
 
 async fn opened(double: &ForgeDouble) -> (Box<dyn Forge>, u64) {
@@ -215,4 +217,26 @@ async fn a_token_without_the_scope_of_issues_opens_but_does_not_comment(double: 
     for error in errors {
         assert_eq!(described(&error), ("Forbidden", Remedy::Edit), "{error}");
     }
+}
+
+async fn missing_scopes_are_told_before_they_are_needed(double: ForgeDouble) {
+    let told = async |scopes: &[&str]| {
+        let token = double.token_with(scopes).await;
+        let forge = double.forge_of(double.project(), &token, &double.http);
+        forge.check_token(&ALL_RIGHTS).await.expect("told")
+    };
+    let no_writes = told(&["read:repository", "read:issue"]).await;
+    let expected = [
+        "the token may not open pull requests or set commit statuses: give it the scope write:repository",
+        "the token may not comment on pull requests: give it the scope write:issue",
+    ];
+    assert_eq!(no_writes.missing, expected);
+    let no_issues = told(&["write:repository", "read:user"]).await;
+    assert_eq!(no_issues.missing, expected[1..], "the notifications tell");
+    let no_issues = told(&["write:repository", "read:notification"]).await;
+    assert_eq!(no_issues.missing, expected[1..], "the user tells");
+    let untold = told(&["write:repository", "read:notification", "read:user"]).await;
+    assert_eq!(untold.missing, [""; 0]);
+    let untold = untold.untold.expect("no refusal names the scopes");
+    assert!(untold.contains("does not tell which scopes"), "{untold}");
 }

@@ -25,6 +25,8 @@ use crate::double::BRANCH;
 const OWNER: &str = "team";
 /// The user whose token Sluice has.
 const ROBOT: &str = "sluice";
+/// A user who may read the repositories, as everybody may.
+const READER: &str = "reader";
 /// What that token may do.
 pub(crate) const SCOPES: [&str; 2] = ["write:repository", "write:issue"];
 /// The required check.
@@ -53,7 +55,7 @@ impl Shared {
     async fn start() -> Self {
         let assets = Assets::from_env().expect("the folder that `cargo xtask kube` prints");
         let gitea = RealGitea::start(&assets).await.expect("a Gitea");
-        for name in PEOPLE.iter().chain([&ROBOT]) {
+        for name in PEOPLE.iter().chain([&ROBOT, &READER]) {
             gitea.create_user(name).await.expect("a user");
         }
         let administer = async |method, path: &str, body| {
@@ -112,6 +114,12 @@ impl RealRepository {
     /// Another token of the same user.
     pub(crate) async fn token_with(&self, scopes: &[&str]) -> String {
         let token = self.shared.gitea.create_token(ROBOT, scopes).await;
+        token.expect("a token")
+    }
+
+    /// A token of a user who is in no team.
+    pub(crate) async fn token_of_reader(&self) -> String {
+        let token = self.shared.gitea.create_token(READER, &SCOPES).await;
         token.expect("a token")
     }
 

@@ -5,6 +5,7 @@ mod feedback;
 mod gitea_json;
 mod merge;
 mod metadata;
+mod token;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -23,6 +24,7 @@ use super::repository::tip;
 pub use feedback::CommitStatus;
 pub(super) use feedback::statuses;
 pub(super) use merge::merge;
+pub(super) use token::notifications;
 
 /// The state of a pull request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -119,6 +121,7 @@ type PullRequestPath = (String, String, u64);
 
 pub(super) fn routes() -> Router<Arc<ForgeState>> {
     Router::new()
+        .route("/", get(token::show_repository))
         .route("/pulls", get(list).post(create))
         .route("/compare/{range}", get(compare::compare))
         .route("/pulls/{number}", get(show_one).patch(edit))

@@ -9,18 +9,23 @@ use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{
-    ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, number,
-    show_one,
+    ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, answer, bearer, number,
+    scopes_of, show_one,
 };
+
+/// The scopes of an access token that may do everything that Sluice does.
+const SCOPES: &str = "repository:write,pullrequest:write";
 
 type Parameters = Query<Vec<(String, String)>>;
 
 /// The API of the double.
 pub fn router(forge_state: SharedForgeState) -> Router {
     let repository = Router::new()
+        .route("/", get(show_repository))
         .route("/pullrequests", get(list).post(create))
         .route("/pullrequests/{number}", get(show).put(edit))
         .route("/pullrequests/{number}/merge", post(merge))
@@ -48,11 +53,22 @@ fn not_found() -> Response {
 }
 
 async fn guard(request: Request, next: Next) -> Response {
-    let sent = request.headers().get("authorization");
-    if sent.is_none_or(|sent| *sent != format!("Bearer {TOKEN}")) {
+    let token = bearer(request.headers());
+    if token.is_none_or(|token| scopes_of(token, SCOPES).is_none()) {
         return refuse(401, "Token is invalid or not supported for this endpoint.");
     }
     next.run(request).await
+}
+
+/// The repository, with the scopes of the token in a header.
+async fn show_repository(headers: HeaderMap) -> Response {
+    let mut response = answer(200, json!({"full_name": PROJECT}));
+    let scopes = scopes_of(bearer(&headers).unwrap_or_default(), SCOPES).unwrap_or_default();
+    if !scopes.is_empty() {
+        let scopes = scopes.replace(',', ", ").parse().expect("a header");
+        response.headers_mut().insert("x-oauth-scopes", scopes);
+    }
+    response
 }
 
 pub fn uuid(name: &str) -> String {

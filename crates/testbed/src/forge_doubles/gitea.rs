@@ -9,19 +9,21 @@ use axum::middleware::Next;
 use axum::response::Response;
 use axum::routing::{get, post};
 use axum::{Json, Router};
+use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{
-    ForgeState, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, is_known, number,
-    page, show_one,
+    ForgeState, PROJECT, READER_TOKEN, SharedForgeState, StoredPullRequest, answer, is_known,
+    number, page, scopes_of, show_one,
 };
 
-/// How tokens start that have only some scopes.
-const SCOPED: &str = "scopes:";
+/// The scopes of a token that may do everything that Sluice does.
+const ALL_SCOPES: &str = "write:repository,write:issue";
 
 /// The API of the double.
 pub fn router(forge_state: SharedForgeState) -> Router {
     let repository = Router::new()
+        .route("/", get(show_repository))
         .route("/pulls", get(list).post(create))
         .route("/compare/{range}", get(compare))
         .route("/pulls/{number}", get(show).patch(edit))
@@ -32,37 +34,54 @@ pub fn router(forge_state: SharedForgeState) -> Router {
         .route("/labels", get(labels).post(make_label));
     Router::new()
         .nest(&format!("/api/v1/repos/{PROJECT}"), repository)
+        .route("/api/v1/notifications/new", get(unread))
+        .route("/api/v1/user", get(own_user))
         .layer(axum::middleware::from_fn(guard))
         .with_state(forge_state)
         .fallback(|| async { not_found() })
 }
 
-/// A token of the double that has only these scopes, such as `write:repository`.
-pub fn token_with(scopes: &[&str]) -> String {
-    format!("{SCOPED}{}", scopes.join(","))
+fn token(headers: &HeaderMap) -> Option<&str> {
+    let sent = headers.get("authorization")?.to_str().ok()?;
+    sent.strip_prefix("token ")
+}
+
+async fn show_repository(headers: HeaderMap) -> Response {
+    let may_push = token(&headers) != Some(READER_TOKEN);
+    let permissions = json!({"admin": false, "push": may_push, "pull": true});
+    answer(
+        200,
+        json!({"full_name": PROJECT, "permissions": permissions}),
+    )
+}
+
+async fn unread() -> Response {
+    answer(200, json!({"new": 0}))
+}
+
+async fn own_user() -> Response {
+    answer(200, json!({"login": "sluice"}))
+}
+
+/// The category of scopes that a path belongs to.
+fn category(path: &str) -> &'static str {
+    match path {
+        "/api/v1/notifications/new" => "notification",
+        "/api/v1/user" => "user",
+        _ if path.contains("/issues/") || path.ends_with("/labels") => "issue",
+        _ => "repository",
+    }
 }
 
 async fn guard(request: Request, next: Next) -> Response {
-    let sent = request.headers().get("authorization");
-    let sent = sent.and_then(|value| value.to_str().ok());
-    let token = sent.and_then(|sent| sent.strip_prefix("token "));
-    let scopes = match token {
-        Some(TOKEN) => "write:repository,write:issue",
-        Some(token) if token.starts_with(SCOPED) => &token[SCOPED.len()..],
-        _ => {
-            return answer(
-                401,
-                json!({"message": "invalid username, password or token"}),
-            );
-        }
+    let scopes = token(request.headers()).and_then(|token| scopes_of(token, ALL_SCOPES));
+    let Some(scopes) = scopes else {
+        return answer(
+            401,
+            json!({"message": "invalid username, password or token"}),
+        );
     };
-    let path = request.uri().path();
-    let is_about_issues = path.contains("/issues/") || path.ends_with("/labels");
-    let category = if is_about_issues {
-        "issue"
-    } else {
-        "repository"
-    };
+    let category = category(request.uri().path());
     let level = if request.method() == "GET" {
         "read"
     } else {

@@ -13,13 +13,17 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{
-    ForgeState, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, is_known, number,
-    page, show_one, tagged,
+    ForgeState, PROJECT, READER_TOKEN, SharedForgeState, StoredPullRequest, answer, bearer,
+    is_known, number, page, scopes_of, show_one, tagged,
 };
+
+/// The scopes of a classic token that may do everything that Sluice does.
+const SCOPES: &str = "repo";
 
 /// The API of the double.
 pub fn router(forge_state: SharedForgeState) -> Router {
     let repository = Router::new()
+        .route("/", get(show_repository))
         .route("/pulls", get(list).post(create))
         .route("/compare/{range}", get(compare))
         .route("/pulls/{number}", get(show).patch(edit))
@@ -39,9 +43,7 @@ pub fn router(forge_state: SharedForgeState) -> Router {
 async fn guard(request: Request, next: Next) -> Response {
     let headers = request.headers();
     let has_agent = headers.contains_key("user-agent");
-    let is_known = headers
-        .get("authorization")
-        .is_some_and(|sent| *sent == format!("Bearer {TOKEN}"));
+    let is_known = bearer(headers).is_some_and(|token| scopes_of(token, SCOPES).is_some());
     if !has_agent {
         return answer(
             403,
@@ -52,6 +54,20 @@ async fn guard(request: Request, next: Next) -> Response {
         return answer(401, json!({"message": "Bad credentials"}));
     }
     next.run(request).await
+}
+
+/// The repository, with the scopes of a classic token in a header. A fine-grained one has none.
+async fn show_repository(headers: HeaderMap) -> Response {
+    let token = bearer(&headers).unwrap_or_default();
+    let permissions = json!({"push": token != READER_TOKEN, "pull": true});
+    let mut response = answer(
+        200,
+        json!({"full_name": PROJECT, "private": true, "permissions": permissions}),
+    );
+    let scopes = scopes_of(token, SCOPES).unwrap_or_default();
+    let scopes = scopes.replace(',', ", ").parse().expect("a header");
+    response.headers_mut().insert("x-oauth-scopes", scopes);
+    response
 }
 
 fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {

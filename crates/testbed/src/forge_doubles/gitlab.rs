@@ -13,9 +13,15 @@ use http::HeaderMap;
 use serde_json::{Value, json};
 
 use super::{
-    ForgeState, PEOPLE, PROJECT, SharedForgeState, StoredPullRequest, TOKEN, answer, number, page,
-    show_one, tagged,
+    ForgeState, PEOPLE, PROJECT, READER_TOKEN, SharedForgeState, StoredPullRequest, answer, bearer,
+    number, page, scopes_of, show_one, tagged,
 };
+
+/// The scopes of a token that may do everything that Sluice does.
+const SCOPES: &str = "api,write_repository";
+/// The ids of the users whose tokens these are.
+const READER: u64 = 8;
+const DEVELOPER: u64 = 9;
 
 type Parameters = Query<BTreeMap<String, String>>;
 
@@ -30,18 +36,20 @@ pub fn router(forge_state: SharedForgeState) -> Router {
             "/merge_requests/{number}/cancel_merge_when_pipeline_succeeds",
             post(cancel_merge),
         )
+        .route("/members/all/{user}", get(show_member))
         .route("/repository/compare", get(compare));
     Router::new()
         .nest("/api/v4/projects/{project}", project)
         .route("/api/v4/users", get(users))
+        .route("/api/v4/personal_access_tokens/self", get(show_token))
         .layer(axum::middleware::from_fn(guard))
         .with_state(forge_state)
         .fallback(|| async { answer(404, json!({"error": "404 Not Found"})) })
 }
 
 async fn guard(request: Request, next: Next) -> Response {
-    let sent = request.headers().get("authorization");
-    if sent.is_none_or(|sent| *sent != format!("Bearer {TOKEN}")) {
+    let token = bearer(request.headers());
+    if token.is_none_or(|token| scopes_of(token, SCOPES).is_none()) {
         return answer(401, json!({"message": "401 Unauthorized"}));
     }
     // The whole path of a project is one segment, its slashes encoded.
@@ -51,6 +59,32 @@ async fn guard(request: Request, next: Next) -> Response {
         return answer(404, json!({"message": "404 Project Not Found"}));
     }
     next.run(request).await
+}
+
+/// The token of the request. A token without scopes stands for one that is no access token.
+async fn show_token(headers: HeaderMap) -> Response {
+    let token = bearer(&headers).unwrap_or_default();
+    let scopes = scopes_of(token, SCOPES).unwrap_or_default();
+    if scopes.is_empty() {
+        let message =
+            "400 Bad request - This endpoint requires token type to be a personal access token";
+        return answer(400, json!({"message": message}));
+    }
+    let user = if token == READER_TOKEN {
+        READER
+    } else {
+        DEVELOPER
+    };
+    let scopes: Vec<&str> = scopes.split(',').collect();
+    answer(
+        200,
+        json!({"id": 42, "scopes": scopes, "user_id": user, "active": true}),
+    )
+}
+
+async fn show_member(Path((_, user)): Path<(String, u64)>) -> Response {
+    let level = if user == READER { 20 } else { 30 };
+    answer(200, json!({"id": user, "access_level": level}))
 }
 
 fn shown(forge_state: &ForgeState, pull: &StoredPullRequest) -> Value {

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     GitopsCluster, Pipeline, conditions,
-    pipeline::{STRATEGY_READY, TargetProblem},
+    pipeline::{PipelineStatus, STRATEGY_READY, TargetProblem},
 };
 use k8s_openapi::api::core::v1::Secret;
 
@@ -87,11 +87,20 @@ async fn strategies(
     if let Some(condition) = conditions::find(&status.conditions, STRATEGY_READY) {
         return Ok(vec![Check::failed(subject, condition.message.clone())]);
     }
-    let mut checks = Vec::new();
+    let mut checks: Vec<Check> = not_checked(&status, subject).collect();
     for (secret, environments) in secrets(pipeline) {
         checks.extend(missing_secret(cluster, pipeline, secret, &environments).await?);
     }
     Ok(checks)
+}
+
+/// What the controller could not find out: what a token may do, where its forge does not tell.
+fn not_checked(status: &PipelineStatus, subject: &str) -> impl Iterator<Item = Check> {
+    let findings = status.not_checked.iter();
+    findings.map(move |(environment, finding)| {
+        let text = format!("not checked: {} [{}]", finding.message, finding.reason);
+        Check::warning(format!("{subject}, promotions into {environment}"), text)
+    })
 }
 
 /// The Secrets of the strategies in use, and the environments that need each.

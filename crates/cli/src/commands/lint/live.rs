@@ -1,4 +1,5 @@
-//! Compares pipelines with a cluster: whether the Secrets and GitopsClusters that they name exist.
+//! Compares pipelines with a cluster: whether the Secrets and GitopsClusters that they name exist, and what the
+//! controller found out about their strategies, such as a token that may do too little.
 
 use std::collections::BTreeSet;
 
@@ -16,16 +17,21 @@ use super::{
 /// Kinds that create a Secret of their own name.
 const SECRET_KINDS: [&str; 3] = ["Secret", "SealedSecret", "ExternalSecret"];
 
+/// The reason of the controller for a Secret that does not exist.
+const SECRET_MISSING: &str = "SecretMissing";
+
 /// Objects that a pipeline may name, by kind, namespace and name.
 #[derive(Default)]
 pub(super) struct ExistingObjects {
     known: BTreeSet<(&'static str, String, String)>,
+    /// The pipelines of the cluster.
+    pipelines: Vec<Pipeline>,
     /// Kinds that the caller may not list.
     pub(super) unreadable: Vec<String>,
 }
 
 impl ExistingObjects {
-    /// The Secrets and GitopsClusters of the cluster that the caller may list.
+    /// The Secrets, GitopsClusters and Pipelines of the cluster that the caller may list.
     pub(super) async fn read(client: &Client) -> anyhow::Result<Self> {
         let mut existing = Self::default();
         let secrets: Api<Secret> = Api::all(client.clone());
@@ -38,6 +44,18 @@ impl ExistingObjects {
             "GitopsCluster",
             clusters.list_metadata(&ListParams::default()).await,
         )?;
+        let pipelines: Api<Pipeline> = Api::all(client.clone());
+        match pipelines.list(&ListParams::default()).await {
+            Ok(listed) => existing.pipelines = listed.items,
+            // Without the CRDs there are none.
+            Err(kube::Error::Api(status)) if status.code == 404 => {}
+            Err(kube::Error::Api(status)) if status.code == 403 => {
+                let text =
+                    "what the controller found out about each Pipeline: you may not list them";
+                existing.unreadable.push(text.to_owned());
+            }
+            Err(error) => return Err(cluster_error("list each Pipeline", error)),
+        }
         Ok(existing)
     }
 
@@ -92,6 +110,7 @@ pub(super) fn check(
 ) -> Vec<Finding> {
     let (namespace, _) = key(pipeline);
     let mut findings = missing_secrets(pipeline, namespace, document, existing);
+    findings.extend(found_by_controller(pipeline, document, existing));
     for (index, environment) in pipeline.spec.environments.iter().enumerate() {
         for (target_index, target) in environment.targets.iter().enumerate() {
             let Some(cluster) = &target.cluster_ref else {
@@ -109,6 +128,35 @@ pub(super) fn check(
                 ));
             }
         }
+    }
+    findings
+}
+
+/// What the controller found out about strategies that are the same on the cluster.
+fn found_by_controller(
+    pipeline: &Pipeline,
+    document: &YamlDocument,
+    existing: &ExistingObjects,
+) -> Vec<Finding> {
+    let mut live = existing.pipelines.iter();
+    let Some(live) = live.find(|it| key(it) == key(pipeline)) else {
+        return Vec::new();
+    };
+    let status = live.status.clone().unwrap_or_default();
+    let in_use = planner::strategies_in_use(&live.spec);
+    let mut findings = Vec::new();
+    for (environment, strategy) in planner::strategies_in_use(&pipeline.spec) {
+        let is_same = in_use.iter().any(|it| *it == (environment, strategy));
+        let problem = status.preflight.get(environment);
+        // Missing Secrets are reported already.
+        let problem = problem.filter(|it| is_same && it.reason != SECRET_MISSING);
+        findings.extend(problem.map(|problem| {
+            let text = format!(
+                "the controller found for {environment}: {}",
+                problem.message
+            );
+            Finding::warning(line_of(document, "spec"), text)
+        }));
     }
     findings
 }

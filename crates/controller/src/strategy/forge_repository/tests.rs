@@ -10,7 +10,7 @@ use git::{
     forge::{
         CommentId, CommitComparison, CommitRange, CommitStatus, Error, Feedback, ForgeFuture,
         MergeOptions, MergeResult, NewPullRequest, PullRequestHead, PullRequestMetadata,
-        PullRequestState, PullRequestUpdate,
+        PullRequestState, PullRequestUpdate, TokenCheck, TokenRight, TokenRights,
     },
     names::BranchName,
 };
@@ -52,6 +52,12 @@ impl Feedback for CountingForge {
         never()
     }
     fn edit_comment<'a>(&'a self, _: u64, _: &'a CommentId, _: &'a str) -> ForgeFuture<'a, ()> {
+        never()
+    }
+}
+
+impl TokenCheck for CountingForge {
+    fn check_token<'a>(&'a self, _: &'a [TokenRight]) -> ForgeFuture<'a, TokenRights> {
         never()
     }
 }

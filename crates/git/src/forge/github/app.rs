@@ -3,7 +3,7 @@
 //! A token is requested with a JWT that is signed with the key of the app, and is cached until shortly
 //! before it expires.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use ::http::Method;
@@ -28,13 +28,22 @@ const MARGIN: SignedDuration = SignedDuration::from_mins(5);
 /// Cache of installation tokens, by app and installation.
 pub struct AppTokens {
     http: Arc<OutboundHttp>,
-    cached: Mutex<HashMap<(String, String), (SecretValue, Timestamp)>>,
+    cached: Mutex<HashMap<(String, String), CachedToken>>,
+}
+
+#[derive(Clone)]
+struct CachedToken {
+    token: SecretValue,
+    expires_at: Timestamp,
+    /// `read` or `write` by name, if the server tells.
+    permissions: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]
 struct InstallationToken {
     token: String,
     expires_at: Timestamp,
+    permissions: Option<BTreeMap<String, String>>,
 }
 
 impl AppTokens {
@@ -48,19 +57,35 @@ impl AppTokens {
 
     /// A token that is valid for at least some minutes.
     pub(crate) async fn token(&self, app: &GitHubApp) -> Result<SecretValue, Error> {
+        Ok(self.cached(app).await?.token)
+    }
+
+    /// The permissions of the installation, by name.
+    pub(crate) async fn permissions(
+        &self,
+        app: &GitHubApp,
+    ) -> Result<Option<BTreeMap<String, String>>, Error> {
+        Ok(self.cached(app).await?.permissions)
+    }
+
+    async fn cached(&self, app: &GitHubApp) -> Result<CachedToken, Error> {
         let key = (app.id.clone(), app.installation.clone());
         // Locked during the request, so that concurrent callers send only one.
         let mut cached = self.cached.lock().await;
         let now = Timestamp::now();
-        if let Some((token, expires_at)) = cached.get(&key)
-            && expires_at.duration_since(now) > MARGIN
+        if let Some(known) = cached.get(&key)
+            && known.expires_at.duration_since(now) > MARGIN
         {
-            return Ok(token.clone());
+            return Ok(known.clone());
         }
         let granted = self.request(app, now).await?;
-        let token = SecretValue::new(granted.token);
-        cached.insert(key, (token.clone(), granted.expires_at));
-        Ok(token)
+        let granted = CachedToken {
+            token: SecretValue::new(granted.token),
+            expires_at: granted.expires_at,
+            permissions: granted.permissions,
+        };
+        cached.insert(key, granted.clone());
+        Ok(granted)
     }
 
     async fn request(&self, app: &GitHubApp, now: Timestamp) -> Result<InstallationToken, Error> {

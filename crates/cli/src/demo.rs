@@ -8,6 +8,7 @@ mod setup;
 mod walkthrough;
 
 use std::{
+    ffi::OsStr,
     fs::Permissions,
     os::unix::fs::PermissionsExt,
     path::{Path, PathBuf},
@@ -137,7 +138,30 @@ fn env() -> anyhow::Result<()> {
         .to_str()
         .context("the path of the demo is not valid UTF-8")?;
     anstream::println!("export KUBECONFIG={}", quoted(path));
+    let search_path = std::env::var_os("PATH").unwrap_or_default();
+    if let Some(folder) = own_folder().and_then(|it| missing_folder(it, &search_path)) {
+        anstream::println!("export PATH={}:\"$PATH\"", quoted(&folder));
+    }
     Ok(())
+}
+
+/// The folder of this binary, if a shell that searches it finds the binary as `sluice`.
+fn own_folder() -> Option<PathBuf> {
+    let binary = std::env::current_exe().ok()?;
+    let is_found = binary.file_name()? == "sluice";
+    binary.parent().filter(|_| is_found).map(Path::to_owned)
+}
+
+/// The folder as text, unless the search path has it or cannot have it.
+fn missing_folder(folder: PathBuf, search_path: &OsStr) -> Option<String> {
+    if std::env::split_paths(search_path).any(|it| it == folder) {
+        return None;
+    }
+    folder
+        .into_os_string()
+        .into_string()
+        .ok()
+        .filter(|it| !it.contains(':'))
 }
 
 /// The text quoted as one word for a shell.
@@ -158,5 +182,16 @@ mod tests {
                 .output();
             assert_eq!(output.unwrap().stdout, text.as_bytes(), "{script}");
         }
+    }
+
+    #[test]
+    fn the_folder_of_the_binary_is_added_to_the_search_path_once() {
+        let missing = |folder: &str, path: &str| missing_folder(folder.into(), OsStr::new(path));
+        assert_eq!(
+            missing("/opt/a b", "/usr/bin:/bin"),
+            Some("/opt/a b".to_owned())
+        );
+        assert_eq!(missing("/opt/a b", "/usr/bin:/opt/a b"), None);
+        assert_eq!(missing("/opt/a:b", "/usr/bin"), None, "PATH cannot have it");
     }
 }

@@ -2,15 +2,17 @@
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
 use std::{
-    io::{BufRead, BufReader},
+    io::{BufRead, BufReader, Read, Write},
+    net::TcpStream,
+    path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
-use api::{Change, Pipeline, change::ChangeSpec};
+use api::{Change, Pipeline, Promotion, change::ChangeSpec};
 use kube::{
     Api, Client, Config,
-    api::PostParams,
+    api::{ListParams, PostParams},
     config::{KubeConfigOptions, Kubeconfig},
 };
 
@@ -109,6 +111,44 @@ fn a_port_in_use_is_an_error() {
     assert!(errors.contains("choose another with --port"), "{errors}");
 }
 
+/// What a page without TLS answers.
+fn page(url: &str) -> String {
+    let (host, path) = url
+        .strip_prefix("http://")
+        .unwrap()
+        .split_once('/')
+        .unwrap();
+    let mut stream = TcpStream::connect(host).unwrap();
+    let request = format!("GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+    stream.write_all(request.as_bytes()).unwrap();
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer).unwrap();
+    answer
+}
+
+/// Waits until the pull request of the first promotion shows its commit status and its comment.
+async fn until_feedback_is_shown(client: Client) {
+    let promotions: Api<Promotion> = Api::default_namespaced(client);
+    let mut last = String::new();
+    for _ in 0..600 {
+        let listed = promotions.list(&ListParams::default()).await.unwrap();
+        let mut statuses = listed.items.into_iter().filter_map(|it| it.status);
+        if let Some(url) = statuses.find_map(|it| it.url) {
+            last = page(&url);
+            let all = [
+                "Commit status",
+                "sluice/",
+                "Sluice-Comment: default/podinfo/",
+            ];
+            if all.iter().all(|text| last.contains(text)) {
+                return;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    unreachable!("no feedback is shown: {last}");
+}
+
 #[tokio::test]
 async fn a_proposed_pipeline_is_merged_and_appears() {
     testbed::tls::install_provider();
@@ -127,9 +167,14 @@ async fn a_proposed_pipeline_is_merged_and_appears() {
     let told = Command::new(env!("CARGO_BIN_EXE_sluice"))
         .args(["demo", "env"])
         .env("TMPDIR", folder.path())
+        .env("PATH", "/usr/bin:/bin")
         .output();
     let told = String::from_utf8(told.unwrap().stdout).unwrap();
-    let file = told.trim().strip_prefix("export KUBECONFIG='");
+    let (file, path) = told.trim().split_once('\n').expect("two variables");
+    let folder_of_binary = Path::new(env!("CARGO_BIN_EXE_sluice")).parent().unwrap();
+    let expected = format!("export PATH='{}':\"$PATH\"", folder_of_binary.display());
+    assert_eq!(path, expected);
+    let file = file.strip_prefix("export KUBECONFIG='");
     let file = file.and_then(|file| file.strip_suffix('\''));
     let kubeconfig = Kubeconfig::read_from(file.unwrap()).unwrap();
     let options = KubeConfigOptions::default();
@@ -146,6 +191,7 @@ async fn a_proposed_pipeline_is_merged_and_appears() {
     let changes: Api<Change> = Api::default_namespaced(client.clone());
     let (parameters, change) = (PostParams::default(), Change::new("shop", spec));
     changes.create(&parameters, &change).await.unwrap();
+    until_feedback_is_shown(client.clone()).await;
     let pipelines: Api<Pipeline> = Api::default_namespaced(client);
     for _ in 0..1200 {
         if pipelines.get_opt("shop").await.unwrap().is_some() {

@@ -33,8 +33,8 @@ pub(crate) enum DemoCommand {
         /// `faulty` fails its check in staging
         version: String,
     },
-    /// Print the shell commands that make `kubectl` and `sluice` use the running demo: `eval "$(sluice
-    /// demo env)"`
+    /// Print the shell commands that make `kubectl` and `sluice` use the running demo, and add the folder of
+    /// this binary to `PATH` if it is not there: `eval "$(sluice demo env)"`
     Env,
 }
 

@@ -4,7 +4,7 @@ use std::io::Write;
 
 use api::pipeline::RequestKind;
 
-use super::promote::{RequestFlags, RequestedRevision, send_request};
+use super::promote::{GateFlags, RequestFlags, RequestedRevision, send_request};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -31,6 +31,7 @@ pub(super) async fn run(
         environment: &arguments.environment,
         revision: arguments.revision.as_deref().unwrap_or_default(),
         kind,
+        gates: &GateFlags::default(),
     };
     send_request(&cluster, &pipeline, requested, &arguments.flags, out).await
 }

@@ -61,6 +61,9 @@ struct PipelineArguments {
     /// Forge of the repository: github, gitlab, gitea, bitbucket-server, bitbucket-cloud, azure-devops
     #[arg(long, value_name = "FORGE", default_value = "github")]
     forge: String,
+    /// What pull requests show, separated by commas: commit-status, comment
+    #[arg(long, value_name = "KINDS", value_delimiter = ',', requires = "url")]
+    feedback: Vec<String>,
     /// Secret with the credentials of the repository, or with the token of --inputs, in the namespace of the pipeline
     #[arg(long, value_name = "NAME")]
     secret: Option<String>,
@@ -118,6 +121,11 @@ impl PipelineArguments {
             let text = format!("--manual names {unknown}, which is no --environment");
             return Err(UsageError(text).into());
         }
+        let is_pull_request = self.strategy().get("pull-request").is_some();
+        if !self.feedback.is_empty() && !is_pull_request {
+            let text = "--feedback is for pull requests; use it with the --url of a git repository";
+            return Err(UsageError(text.to_owned()).into());
+        }
         Ok(json!({
             "apiVersion": "pipelines.weave.works/v1alpha1",
             "kind": "Pipeline",
@@ -158,12 +166,16 @@ impl PipelineArguments {
         if url.starts_with("oci://") {
             return json!({"oci": {"url": url, "tag": self.tag, "secretRef": secret}});
         }
-        json!({"pull-request": {
+        let mut strategy = json!({
             "type": self.forge,
             "url": url,
             "baseBranch": self.branch,
             "secretRef": secret,
-        }})
+        });
+        if !self.feedback.is_empty() {
+            strategy["feedback"] = json!(self.feedback);
+        }
+        json!({"pull-request": strategy})
     }
 }
 

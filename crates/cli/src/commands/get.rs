@@ -29,7 +29,7 @@ use kinds::{ListedKind, Selection};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// KIND [NAME…], or KIND/NAME…: pipelines, promotions, changes, triggers, clusters, all;
+    /// KIND [NAME…], or KIND/NAME…: pipelines, promotions, changes, freezes, checks, triggers, clusters, all;
     /// several kinds are separated by commas
     #[arg(required = true, value_name = "KIND")]
     objects: Vec<String>,

@@ -32,6 +32,8 @@ pub(crate) struct Promote {
     /// Revision to promote
     revision: String,
     #[command(flatten)]
+    gates: GateFlags,
+    #[command(flatten)]
     flags: RequestFlags,
 }
 
@@ -44,7 +46,21 @@ pub(crate) struct Rollback {
     /// Revision to roll back to [default: the previous one]
     revision: Option<String>,
     #[command(flatten)]
+    gates: GateFlags,
+    #[command(flatten)]
     flags: RequestFlags,
+}
+
+/// What a revision may pass that would stop it otherwise.
+#[derive(Debug, Default, clap::Args)]
+pub(super) struct GateFlags {
+    /// Request the revision even if no target, source or report has it
+    #[arg(long)]
+    unseen: bool,
+    /// Gate to pass although it is closed, such as freeze/NAME or check/NAME. Valid for one hour. Needs --note, the
+    /// verb override on pipelines and, where approvals are needed, the approval of somebody else
+    #[arg(long = "override", value_name = "GATE/NAME", requires = "note")]
+    overrides: Vec<String>,
 }
 
 #[derive(Debug, clap::Args)]
@@ -52,13 +68,6 @@ pub(super) struct RequestFlags {
     /// Note to store with the request
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
-    /// Request the revision even if no target, source or report has it
-    #[arg(long)]
-    unseen: bool,
-    /// Gate to pass although it is closed, such as freeze/NAME or check/NAME; needs --note, the verb override on
-    /// pipelines and, where approvals are needed, somebody else's. Valid for one hour
-    #[arg(long = "override", value_name = "GATE/NAME", requires = "note")]
-    overrides: Vec<String>,
     /// How long to wait for the controller to process the request, such as 5s
     #[arg(long, value_name = "TIME", default_value = "10s")]
     answer_timeout: api::Duration,
@@ -78,6 +87,7 @@ pub(super) async fn promote(arguments: &Promote, out: &mut dyn Write) -> anyhow:
         environment: &arguments.environment,
         revision: &arguments.revision,
         kind: RequestKind::Promote,
+        gates: &arguments.gates,
     };
     send_request(&cluster, &pipeline, requested, &arguments.flags, out).await
 }
@@ -103,6 +113,7 @@ pub(super) async fn rollback(arguments: &Rollback, out: &mut dyn Write) -> anyho
         environment,
         revision,
         kind: RequestKind::Rollback,
+        gates: &arguments.gates,
     };
     send_request(&cluster, &pipeline, requested, &arguments.flags, out).await
 }
@@ -113,6 +124,7 @@ pub(super) struct RequestedRevision<'a> {
     /// Empty where whatever is under way or failed is meant.
     pub(super) revision: &'a str,
     pub(super) kind: RequestKind,
+    pub(super) gates: &'a GateFlags,
 }
 
 pub(super) async fn send_request(
@@ -228,19 +240,19 @@ fn request(
         by: (!by.contains(['"', '\\'])).then_some(by),
         at: Some(Time(at)),
         note: flags.note.as_deref().map(without_escapes),
-        unseen: flags.unseen,
-        override_gates: overriding(flags)?,
+        unseen: requested.gates.unseen,
+        override_gates: overriding(requested.gates, flags)?,
     })
 }
 
 /// What the request passes although it is closed.
-fn overriding(flags: &RequestFlags) -> anyhow::Result<Option<Override>> {
-    if flags.overrides.is_empty() {
+fn overriding(gates: &GateFlags, flags: &RequestFlags) -> anyhow::Result<Option<Override>> {
+    if gates.overrides.is_empty() {
         return Ok(None);
     }
     let wanted = Override {
         reason: flags.note.clone().unwrap_or_default(),
-        passes: flags.overrides.clone(),
+        passes: gates.overrides.clone(),
     };
     match planner::refuse_override(&wanted) {
         Some(text) => bail!("{text}"),

@@ -13,7 +13,10 @@ use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
-use super::setup::{DemoSetup, ENVIRONMENTS, PIPELINE, SECOND_APPROVER};
+use super::{
+    own_folder,
+    setup::{DemoSetup, ENVIRONMENTS, PIPELINE, SECOND_APPROVER},
+};
 use crate::standalone::OWNER;
 
 /// How often the pipeline is read.
@@ -51,10 +54,16 @@ impl<'a> Walkthrough<'a> {
 
     pub(super) fn print_suggestions(&self, next: &str, faulty: &str) {
         let (rest, standalone) = (self.setup.rest(), &self.setup.standalone);
+        let binary = std::env::args().next().unwrap_or("sluice".to_owned());
+        // `demo env` adds the folder of the binary to PATH.
+        let sluice = match own_folder() {
+            Some(_) => "sluice",
+            None => &binary,
+        };
         anstream::println!(
             "\nDashboard  {rest}   token {token}   (as {SECOND_APPROVER}: {second_token})\n\
              A release is being promoted. In another terminal, try:\n  \
-             eval \"$({sluice} demo env)\"        makes kubectl and sluice use the demo\n  \
+             eval \"$({binary} demo env)\"        makes kubectl and sluice use the demo\n  \
              {sluice} status {PIPELINE}          what each environment runs, and why it waits\n  \
              {sluice} approve {PIPELINE} prod    your approval for prod, which needs those of two people\n  \
              {sluice} approve {PIPELINE} prod --as {SECOND_APPROVER}   the approval of {SECOND_APPROVER}, the other person\n  \
@@ -66,7 +75,6 @@ impl<'a> Walkthrough<'a> {
              Ctrl-C stops the demo and removes everything.\n",
             token = standalone.token,
             second_token = self.setup.second_token,
-            sluice = std::env::args().next().unwrap_or("sluice".to_owned()),
         );
     }
 

@@ -241,6 +241,8 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
         "fleet",
         "--manual",
         "prod",
+        "--feedback",
+        "commit-status,comment",
     ];
     let manifest = offline(&[&typed[..], &["--export", "-n", "shop"]].concat()).await;
     assert_eq!(manifest.code, 0, "{}", manifest.err);
@@ -261,6 +263,8 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
         "us"
     );
     assert_eq!(spec["environments"][1]["promotion"]["manual"], true);
+    let strategy = &spec["promotion"]["strategy"]["pull-request"];
+    assert_eq!(strategy["feedback"], json!(["commit-status", "comment"]));
     let again = cluster.run(&typed).await;
     assert!(again.err.contains("already exists"), "{}", again.err);
     for (flag, value, expected) in [
@@ -268,6 +272,11 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
         ("-e", "dev", "is not of the form NAME=TARGET"),
         ("--manual", "test", "which is no --environment"),
         ("-e", "dev=a", "two environments are called dev"),
+        (
+            "--feedback",
+            "mail",
+            "expected `commit-status` or `comment`",
+        ),
     ] {
         let mut typed = typed.to_vec();
         if flag == "--app" {

@@ -127,6 +127,22 @@ async fn pipelines_without_git_are_created_from_flags() {
     let url = "oci://registry.example.com/shop";
     let flags = ["--url", url, "--secret", "registry"];
     let strategy = created_strategy("Kustomization/shop", &flags).await;
+    let typed = [
+        "create",
+        "pipeline",
+        "shop",
+        "--export",
+        "--app",
+        "Kustomization/shop",
+    ];
+    let unusable = ["-e", "dev=shop", "--feedback", "comment"];
+    let refused = offline(&[&typed[..], &flags, &unusable].concat()).await;
+    assert_eq!(refused.code, 2, "{}", refused.err);
+    assert!(
+        refused.err.contains("--feedback is for pull requests"),
+        "{}",
+        refused.err
+    );
     let oci = json!({"url": url, "tag": "${environment}", "secretRef": {"name": "registry"}});
     assert_eq!(strategy, json!({"oci": oci}));
     let flags = ["--inputs", "--secret", "inputs"];

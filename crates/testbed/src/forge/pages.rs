@@ -1,9 +1,10 @@
-//! The page of a pull request for people: its title, description and diff.
+//! The page of a pull request for people: its title, description, commit statuses, diff and comments.
 //!
 //! Without TLS the pages are on the address of the API. With TLS they have an address of their own without
 //! it, because no browser knows the certificate authority of the forge. Everybody who reaches loopback may
 //! read them.
 
+use std::collections::BTreeMap;
 use std::path::Path as FilePath;
 use std::sync::Arc;
 
@@ -14,7 +15,7 @@ use axum::routing::get;
 use http::{StatusCode, header};
 
 use super::ForgeState;
-use super::pulls::{self, PullRequest, PullState};
+use super::pulls::{self, CommitStatus, PullRequest, PullState};
 use super::repository::git;
 
 const STYLE: &str = "
@@ -51,7 +52,21 @@ async fn show(
     let diff = diff(&state.repository(&project), &pull).await;
     let policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'";
     let headers = [(header::CONTENT_SECURITY_POLICY, policy)];
-    (headers, Html(page(&project, &pull, &diff))).into_response()
+    let statuses = shown_statuses(&state, &project, &pull);
+    (headers, Html(page(&project, &pull, &statuses, &diff))).into_response()
+}
+
+/// The last commit status of each context on the head of the pull request.
+fn shown_statuses(state: &ForgeState, project: &str, pull: &PullRequest) -> String {
+    let all = pulls::statuses(state, project).into_iter();
+    let own = all.filter(|it| it.commit == pull.head_commit);
+    let last: BTreeMap<String, CommitStatus> = own.map(|it| (it.context.clone(), it)).collect();
+    let line = |it: &CommitStatus| format!("{}: {}: {}", it.context, it.state, it.description);
+    let lines: Vec<String> = last.values().map(line).collect();
+    match lines.is_empty() {
+        true => String::new(),
+        false => section("Commit status", &lines.join("\n")),
+    }
 }
 
 /// What the pull request changes or, once merged, has changed.
@@ -66,7 +81,7 @@ async fn diff(folder: &FilePath, pull: &PullRequest) -> String {
     }
 }
 
-fn page(project: &str, pull: &PullRequest, diff: &str) -> String {
+fn page(project: &str, pull: &PullRequest, statuses: &str, diff: &str) -> String {
     let (class, word) = match pull.state {
         PullState::Open => ("open", "Open"),
         PullState::Merged => ("merged", "Merged"),
@@ -88,7 +103,7 @@ fn page(project: &str, pull: &PullRequest, diff: &str) -> String {
          <title>{title} · {project}</title><style>{STYLE}</style></head><body><main>\
          <p class=\"dim\">{project}</p><h1>{title} <span>#{number}</span></h1>\
          <p><span class=\"state {class}\">{word}</span> <code>{head}</code> into <code>{base}</code></p>\
-         {body}<section tabindex=\"0\" aria-label=\"Changes\"><h2>Changes</h2><pre>{lines}</pre></section>{comments}</main></body></html>",
+         {statuses}{body}<section tabindex=\"0\" aria-label=\"Changes\"><h2>Changes</h2><pre>{lines}</pre></section>{comments}</main></body></html>",
         project = escaped(project),
         number = pull.number,
         body = section("Description", &pull.body),

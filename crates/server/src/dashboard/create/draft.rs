@@ -22,6 +22,9 @@ pub(super) struct Draft {
     pub(super) url: String,
     pub(super) branch: String,
     pub(super) secret: String,
+    /// What to show on pull requests.
+    pub(super) commit_status: bool,
+    pub(super) comment: bool,
     pub(super) path: String,
     pub(super) environments: Vec<DraftEnvironment>,
 }
@@ -140,6 +143,8 @@ impl Draft {
                     environment.set(rest, value);
                 }
             }
+            ["feedback", "commit-status"] => self.commit_status = value == "yes",
+            ["feedback", "comment"] => self.comment = value == "yes",
             [name] => {
                 if let Some(field) = self.field(name) {
                     *field = value;
@@ -260,13 +265,14 @@ mod tests {
     #[test]
     fn a_submitted_form_is_parsed() {
         let submitted = submitted(
-            "csrf=x&name= basket &environment.1.name=prod&environment.1.manual=yes&\
+            "csrf=x&name= basket &feedback.comment=yes&environment.1.name=prod&environment.1.manual=yes&\
              environment.1.target.0.namespace=shop&environment.99.name=x&nonsense=1&step=add.1",
         );
         assert_eq!(submitted.csrf, "x");
         assert_eq!(submitted.button, FormButton::AddTarget(1));
         let draft = submitted.draft;
         assert_eq!(draft.name, "basket");
+        assert_eq!((draft.commit_status, draft.comment), (false, true));
         assert_eq!(draft.environments.len(), 2);
         assert_eq!(draft.environments[0], DraftEnvironment::default());
         assert!(draft.environments[1].manual);

@@ -191,6 +191,16 @@ impl CreateForm<'_> {
             ))
             .child(choice("forge", "Forge, of pull-request", &draft.forge, &FORGES))
             .child(self.field("branch", "Branch, of pull-request", &draft.branch, "main"))
+            .child(checkbox(
+                "feedback.commit-status",
+                "Set the commit status sluice/ENVIRONMENT on pull requests",
+                draft.commit_status,
+            ))
+            .child(checkbox(
+                "feedback.comment",
+                "Add a comment with the state of the promotion to pull requests",
+                draft.comment,
+            ))
             .child(self.field("tag", "Tag, of oci", &draft.tag, "${environment}"))
             .child(self.field("secret", secret, &draft.secret, "git"))
     }
@@ -307,14 +317,19 @@ fn approval(nth: usize, environment: &DraftEnvironment) -> Option<Element> {
     if nth == 0 {
         return environment.manual.then(|| hidden_field(&manual, "yes"));
     }
+    let text = "Promotions into it need approval";
+    Some(checkbox(&manual, text, environment.manual))
+}
+
+fn checkbox(name: &str, label: &str, is_checked: bool) -> Element {
     let input = tag("input")
-        .id(&manual)
-        .with("name", &manual)
+        .id(name)
+        .with("name", name)
         .with("type", "checkbox")
         .with("value", "yes")
-        .set("checked", environment.manual);
-    let label = tag("label").class("check").child(input);
-    Some(label.text(" Promotions into it need approval"))
+        .set("checked", is_checked);
+    let text = format!(" {label}");
+    tag("label").class("check").child(input).text(text)
 }
 
 fn group(name: &str) -> Element {

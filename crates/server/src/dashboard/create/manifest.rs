@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use api::pipeline::PipelineSpec;
+use api::pipeline::{FeedbackKind, PipelineSpec};
 use serde_json::{Map, Value, json};
 
 use super::draft::{Draft, DraftEnvironment, DraftTarget};
@@ -96,13 +96,27 @@ impl Draft {
         match self.strategy.as_str() {
             OCI => json!({"oci": {"secretRef": secret, "tag": self.tag, "url": self.url}}),
             INPUTS => json!({"resourceSetInputs": {"secretRef": secret}}),
-            _ => json!({"pull-request": {
-                "baseBranch": self.branch,
-                "secretRef": secret,
-                "type": self.forge,
-                "url": self.url,
-            }}),
+            _ => {
+                let mut strategy = json!({
+                    "baseBranch": self.branch, "secretRef": secret, "type": self.forge, "url": self.url,
+                });
+                let feedback = self.feedback();
+                if !feedback.is_empty() {
+                    strategy["feedback"] = json!(feedback);
+                }
+                json!({"pull-request": strategy})
+            }
         }
+    }
+
+    /// What pull requests show.
+    fn feedback(&self) -> Vec<FeedbackKind> {
+        let all = [
+            (self.commit_status, FeedbackKind::CommitStatus),
+            (self.comment, FeedbackKind::Comment),
+        ];
+        let wanted = all.into_iter().filter(|(is_wanted, _)| *is_wanted);
+        wanted.map(|(_, kind)| kind).collect()
     }
 
     /// Whether all environments need approval. Nothing is promoted into the first, so it is ignored.
@@ -387,6 +401,20 @@ spec:
         assert_eq!(inputs.secret_ref.name, "git");
         draft.secret.clear();
         assert!(draft.errors(true)["secret"].contains("untick approval for prod"));
+    }
+
+    #[test]
+    fn feedback_is_part_of_pull_requests_only() {
+        let mut draft = basket();
+        assert!(!draft.yaml().contains("feedback"));
+        draft.commit_status = true;
+        draft.comment = true;
+        let spec: PipelineSpec = serde_json::from_value(draft.spec()).unwrap();
+        let strategy = &spec.promotion_into("prod").unwrap().strategy;
+        let shown = &strategy.pull_request.as_ref().unwrap().feedback;
+        assert_eq!(shown, &[FeedbackKind::CommitStatus, FeedbackKind::Comment]);
+        draft.strategy = OCI.to_owned();
+        assert!(!draft.yaml().contains("feedback"));
     }
 
     #[test]

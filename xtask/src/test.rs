@@ -36,6 +36,7 @@ const REAL_SUITES: &[(&str, &str)] = &[
     ("checks", "real"),
     ("trigger", ""),
     ("http", "real_api_server"),
+    ("http", "real_gitea"),
     ("guides", ""),
 ];
 

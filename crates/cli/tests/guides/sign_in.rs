@@ -17,6 +17,7 @@ async fn the_setup_works_and_the_chart_takes_the_values_of_each_provider() {
         "Keycloak",
         "Microsoft Entra ID",
         "GitLab",
+        "Gitea",
     ] {
         shell.follow_all(guide.under(chapter)).await.unwrap();
     }
@@ -33,7 +34,7 @@ async fn the_setup_works_and_the_chart_takes_the_values_of_each_provider() {
         said.contains("sign-in with https://dex.example.com"),
         "{said}"
     );
-    for values in ["dex", "keycloak", "entra", "gitlab"] {
+    for values in ["dex", "keycloak", "entra", "gitlab", "gitea"] {
         let command = format!("helm template it deploy/chart --values {values}.yaml");
         let said = shell.sh(&command).await.unwrap();
         assert!(said.contains("--oidc-groups-claim="), "{values}: {said}");

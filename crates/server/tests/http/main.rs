@@ -24,6 +24,7 @@ mod oidc_settings;
 mod promotion;
 mod races;
 mod real_api_server;
+mod real_gitea;
 mod release;
 mod rest;
 mod running;

@@ -11,14 +11,23 @@ pub(crate) fn oidc_settings(
     provider: &OidcProvider,
     redirect_url: String,
 ) -> (OidcSettings, TempDir) {
+    settings_for(&provider.issuer, (CLIENT, CLIENT_SECRET), redirect_url)
+}
+
+/// The settings for any provider, and the folder with the client secret.
+pub(crate) fn settings_for(
+    issuer: &str,
+    (client, secret): (&str, &str),
+    redirect_url: String,
+) -> (OidcSettings, TempDir) {
     testbed::tls::install_provider();
     let files = tempfile::tempdir().unwrap();
-    let secret = files.path().join("secret");
-    std::fs::write(&secret, format!("{CLIENT_SECRET}\n")).unwrap();
+    let path = files.path().join("secret");
+    std::fs::write(&path, format!("{secret}\n")).unwrap();
     let settings = OidcSettings {
-        issuer_url: provider.issuer.clone(),
-        client_id: CLIENT.to_owned(),
-        client_secret_file: Some(secret),
+        issuer_url: issuer.to_owned(),
+        client_id: client.to_owned(),
+        client_secret_file: Some(path),
         ca_file: None,
         scopes: vec!["email".to_owned(), "groups".to_owned()],
         username_claim: "email".to_owned(),

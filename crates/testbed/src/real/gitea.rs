@@ -4,6 +4,10 @@
 //! nothing, keeps everything in a temporary folder, and ends with its value. Tests administer it over its
 //! API and push to it with git.
 
+mod sign_in;
+
+pub use sign_in::OpenIdClient;
+
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -7,14 +7,14 @@
 use api::{
     Pipeline, Promotion,
     pipeline::{PipelineStatus, PromotionSummary},
-    promotion::Phase,
+    promotion::{Phase, Withdrawal},
 };
 use serde::Serialize;
 
 use crate::{
     gate::GateAnswer,
     hold::Hold,
-    plan::{EnvironmentPlan, plan},
+    plan::{EnvironmentPlan, Step, plan},
     time::Timestamp,
 };
 
@@ -78,13 +78,31 @@ pub fn forecast(
 ) -> Vec<EnvironmentForecast> {
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
     let promoted = names.filter(|name| pipeline.spec.promotion_into(name).is_some());
-    let plan_at = |name: &str, at: Timestamp| {
-        let mut plan = plan(pipeline, model, promotions, at);
-        plan.environments.remove(name).unwrap_or_default()
-    };
     promoted
-        .map(|name| of_environment(name, at, |at| plan_at(name, at)))
+        .map(|name| {
+            let mut promotions = promotions.to_vec();
+            of_environment(name, at, |at| {
+                let mut plan = plan(pipeline, model, &promotions, at);
+                withdraw(&mut promotions, &plan.steps);
+                plan.environments.remove(name).unwrap_or_default()
+            })
+        })
         .collect()
+}
+
+/// What a plan withdraws stays withdrawn.
+fn withdraw(promotions: &mut [Promotion], steps: &[Step]) {
+    for step in steps {
+        let Step::WithdrawPromotion { name, reason } = step else {
+            continue;
+        };
+        let mut promotions = promotions.iter_mut();
+        if let Some(withdrawn) = promotions.find(|it| it.metadata.name.as_ref() == Some(name)) {
+            let reason = reason.clone();
+            withdrawn.spec.withdrawn = Some(Withdrawal { reason });
+            withdrawn.status.get_or_insert_default().phase = Some(Phase::Withdrawn);
+        }
+    }
 }
 
 /// Asks the gates, goes to the time when all are open that time opens, and asks again: another one may be
@@ -92,7 +110,7 @@ pub fn forecast(
 fn of_environment(
     name: &str,
     start: Timestamp,
-    plan_at: impl Fn(Timestamp) -> EnvironmentPlan,
+    mut plan_at: impl FnMut(Timestamp) -> EnvironmentPlan,
 ) -> EnvironmentForecast {
     let mut forecast = EnvironmentForecast {
         environment: name.to_owned(),

@@ -64,6 +64,14 @@ fn of_several_targets_the_last_one_counts() {
     assert_eq!(forecast(&world).text(), expected);
 }
 
+#[test]
+fn what_will_be_withdrawn_is_not_forecast() {
+    let world = draw(
+        "dev[3.0.0 ok 0m, 1.0.0 ok 15m] > prod{soak 15m, any}[1.0.0 ok]\npromotion prod 2.0.0 Running",
+    );
+    assert_eq!(forecast(&world).revision.as_deref(), Some("3.0.0"));
+}
+
 /// A random pipeline, its promotions and its Freezes. All times are multiples of five minutes.
 #[derive(Clone, Debug)]
 struct Situation {

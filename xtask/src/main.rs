@@ -39,11 +39,14 @@ enum Task {
     Generate,
     /// Run a benchmark and print its results
     Bench {
-        /// Name; without it, the available names are listed
+        /// Name, or `all` to write docs/benchmarks.md; without it, the available names are listed
         name: Option<String>,
         /// Also measure against real kube-apiservers, if the benchmark supports it
         #[arg(long)]
         real: bool,
+        /// Arguments for the benchmark itself
+        #[arg(last = true)]
+        further: Vec<String>,
     },
     /// Run a randomized test with different seeds for some time
     Fuzz {
@@ -75,7 +78,11 @@ fn main() -> anyhow::Result<()> {
         Task::Test { real: true } => test::test_real(),
         Task::Generate => generate::generate(),
         Task::Fuzz { name, seconds } => fuzz::fuzz(name.as_deref(), seconds),
-        Task::Bench { name, real } => bench::bench(name.as_deref(), real),
+        Task::Bench {
+            name,
+            real,
+            further,
+        } => bench::bench(name.as_deref(), real, &further),
         Task::Mutants { filter } => mutants::mutants(filter.as_deref()),
         Task::Sbom { file } => sbom::sbom(&file),
         Task::Kube => {

@@ -3,7 +3,8 @@
 //! The clusters run in this process (or, with `--real`, as real control planes), the loop in a
 //! process of its own, so that its memory is its own. Everything goes over loopback. `--pipelines N`
 //! sets their number; `--binary FILE` measures that `sluice` with all its controllers and its server
-//! instead of the pipeline reconciler alone.
+//! instead of the pipeline reconciler alone, and `--weave FILE` the Weave pipeline-controller, built from its
+//! sources, with `--enable-level-triggered`.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -12,6 +13,7 @@ mod world;
 
 use std::time::Duration;
 
+use measure::Measured;
 use world::{Scale, World};
 
 /// Set in the process that only runs the loop: the kubeconfig of the hub.
@@ -38,7 +40,14 @@ fn main() {
     let runtime = runtime.expect("a runtime with the default settings starts");
     match std::env::var(ROLE) {
         Ok(kubeconfig) => runtime.block_on(run_loop(&kubeconfig)),
-        Err(_) => runtime.block_on(bench(is_real, pipelines, value_of("--binary"))),
+        Err(_) => {
+            let measured = match (value_of("--binary"), value_of("--weave")) {
+                (_, Some(file)) => Measured::Weave(file),
+                (Some(file), None) => Measured::Binary(file),
+                (None, None) => Measured::Reconciler,
+            };
+            runtime.block_on(bench(is_real, pipelines, &measured));
+        }
     }
 }
 
@@ -58,7 +67,7 @@ async fn run_loop(kubeconfig: &str) {
     controller::pipeline::run(shared).await;
 }
 
-async fn bench(is_real: bool, pipelines: Option<usize>, binary: Option<String>) {
+async fn bench(is_real: bool, pipelines: Option<usize>, measured: &Measured) {
     let mut scale = if is_real {
         Scale {
             pipelines: 1_000,
@@ -86,7 +95,7 @@ async fn bench(is_real: bool, pipelines: Option<usize>, binary: Option<String>) 
     );
     let world = World::build(&scale).await;
     let mut watch = measure::Watch::start(&world).await;
-    let controller = measure::Controller::start(&world, binary.as_deref());
+    let controller = measure::Controller::start(&world, measured);
 
     let synced = watch.until_synced(scale.pipelines).await;
     println!("fully synced              {synced:>8.2?}");
@@ -129,5 +138,9 @@ async fn bench(is_real: bool, pipelines: Option<usize>, binary: Option<String>) 
         burst.writes_per_change
     );
     println!("memory of the controller  {:>8} MiB", controller.memory());
+    println!(
+        "CPU time of the controller{:>8.1} s",
+        controller.cpu_seconds()
+    );
     drop(controller);
 }

@@ -19,6 +19,19 @@ use crate::{
     world::{ENVIRONMENTS, World},
 };
 
+/// How many kernel ticks of CPU time are a second.
+const TICKS: f64 = 100.0;
+
+/// What is measured.
+pub(crate) enum Measured {
+    /// The pipeline reconciler alone.
+    Reconciler,
+    /// This `sluice`, with all its controllers and its server.
+    Binary(String),
+    /// This build of the Weave pipeline-controller.
+    Weave(String),
+}
+
 /// The loop in a process of its own; it ends with this.
 pub(crate) struct Controller {
     process: Child,
@@ -26,26 +39,36 @@ pub(crate) struct Controller {
 }
 
 impl Controller {
-    /// Starts the reconciler, or the whole of `binary`.
-    pub(crate) fn start(world: &World, binary: Option<&str>) -> Self {
+    pub(crate) fn start(world: &World, measured: &Measured) -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let mut command = match binary {
-            None => {
+        let kubeconfig = folder.path().join("kubeconfig");
+        std::fs::write(&kubeconfig, &world.hub.kubeconfig).expect("a kubeconfig on disk");
+        let listeners = |command: &mut Command, names: &[&str]| {
+            for name in names {
+                command.arg(format!("--{name}-bind-address=127.0.0.1:0"));
+            }
+        };
+        let mut command = match measured {
+            Measured::Reconciler => {
                 let program = std::env::current_exe().expect("the path of this program");
                 let mut command = Command::new(program);
                 command.env(ROLE, &world.hub.kubeconfig);
                 command
             }
-            Some(binary) => {
-                let kubeconfig = folder.path().join("kubeconfig");
-                std::fs::write(&kubeconfig, &world.hub.kubeconfig).expect("a kubeconfig on disk");
-                let mut command = Command::new(binary);
+            Measured::Binary(file) => {
+                let mut command = Command::new(file);
                 command.args(["controller", "--allow-internal-urls", "--kubeconfig"]);
                 command.arg(kubeconfig);
                 command.args(["--log-level", "warn", "--leader-elect=false"]);
-                for listener in ["promotion-hook", "rest", "metrics", "health-probe"] {
-                    command.arg(format!("--{listener}-bind-address=127.0.0.1:0"));
-                }
+                let names = ["promotion-hook", "rest", "metrics", "health-probe"];
+                listeners(&mut command, &names);
+                command
+            }
+            Measured::Weave(file) => {
+                let mut command = Command::new(file);
+                command.env("KUBECONFIG", kubeconfig);
+                command.args(["--enable-level-triggered", "--log-level=error"]);
+                listeners(&mut command, &["promotion-hook", "metrics", "health-probe"]);
                 command
             }
         };
@@ -53,6 +76,15 @@ impl Controller {
             process: command.spawn().expect("a second process"),
             _folder: folder,
         }
+    }
+
+    /// CPU time so far, of user and system.
+    pub(crate) fn cpu_seconds(&self) -> f64 {
+        let path = format!("/proc/{}/stat", self.process.id());
+        let text = std::fs::read_to_string(path).unwrap_or_default();
+        let fields = text.rsplit_once(')').map_or("", |(_, fields)| fields);
+        let ticks = fields.split_whitespace().skip(11).take(2);
+        ticks.filter_map(|it| it.parse::<f64>().ok()).sum::<f64>() / TICKS
     }
 
     /// Resident memory in MiB.

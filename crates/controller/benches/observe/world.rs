@@ -79,14 +79,22 @@ impl World {
                 json!({
                     "apiVersion": "v1", "kind": "Secret",
                     "metadata": {"name": name, "namespace": "default"},
-                    "stringData": {"value": leaf.kubeconfig},
+                    // The Weave controller reads another key.
+                    "stringData": {"value": leaf.kubeconfig, "kubeconfig": leaf.kubeconfig},
                 }),
             )
             .await;
-            create(&self.hub.client, json!({
+            let cluster = json!({
                 "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
                 "metadata": {"name": name, "namespace": "default"}, "spec": {"secretRef": {"name": name}},
-            }))
+            });
+            create(&self.hub.client, cluster.clone()).await;
+            // The Weave controller waits for it.
+            set_status(
+                &self.hub.client,
+                &cluster,
+                json!({"conditions": [ready("ClusterFound")]}),
+            )
             .await;
         }
         stream::iter(0..scale.pipelines)
@@ -129,18 +137,12 @@ impl World {
         let app = release(environment, pipeline);
         let status = json!({
             "observedGeneration": 1,
-            "conditions": [{
-                "type": "Ready", "status": "True", "reason": "UpgradeSucceeded", "message": "done",
-                "lastTransitionTime": "2026-01-01T00:00:00Z",
-            }],
+            "conditions": [ready("UpgradeSucceeded")],
             "history": [{"chartVersion": version, "status": "deployed"}],
+            // The Weave controller reads only this.
+            "lastAppliedRevision": version,
         });
-        let patch = Patch::Merge(json!({"status": status}));
-        let name = format!("app-{pipeline}");
-        api_of(leaf, &app)
-            .patch_status(&name, &PatchParams::default(), &patch)
-            .await
-            .expect("a status patch");
+        set_status(leaf, &app, status).await;
     }
 
     pub(crate) fn connections(&self) -> usize {
@@ -296,6 +298,22 @@ fn helm_release_definition() -> Value {
             }],
         },
     })
+}
+
+fn ready(reason: &str) -> Value {
+    json!({
+        "type": "Ready", "status": "True", "reason": reason, "message": "done",
+        "lastTransitionTime": "2026-01-01T00:00:00Z",
+    })
+}
+
+async fn set_status(client: &Client, object: &Value, status: Value) {
+    let patch = Patch::Merge(json!({"status": status}));
+    let name = object["metadata"]["name"].as_str().expect("a name");
+    api_of(client, object)
+        .patch_status(name, &PatchParams::default(), &patch)
+        .await
+        .expect("a status patch");
 }
 
 async fn create(client: &Client, object: Value) {

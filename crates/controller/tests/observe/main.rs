@@ -7,6 +7,7 @@
 
 mod canaries;
 mod changes;
+mod counts;
 mod failing_clusters;
 mod labelled;
 mod resource_sets;

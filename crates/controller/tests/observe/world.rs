@@ -112,8 +112,13 @@ impl World {
 
     /// The same hub and leaves with a fresh loop, as after a restart.
     pub(crate) async fn restart(&mut self, settings: Settings) {
+        self.restart_through(self.hub.client(), settings);
+    }
+
+    /// The same with another client for the hub.
+    pub(crate) fn restart_through(&mut self, hub: Client, settings: Settings) {
         self.task.abort();
-        self.shared = PipelineReconciler::new(self.hub.client(), connector(&self.hosts), settings);
+        self.shared = PipelineReconciler::new(hub, connector(&self.hosts), settings);
         self.task = tokio::spawn(controller::pipeline::run(self.shared.clone())).abort_handle();
     }
 

@@ -1,0 +1,81 @@
+//! What a change and a rest cost, counted in requests: figures that do not depend on the machine.
+
+use std::{
+    collections::BTreeMap,
+    sync::{Arc, Mutex},
+    time::Duration,
+};
+
+use controller::Settings;
+use http::Request;
+use kube::{Client, client::Body};
+
+use crate::world::{World, deploy, namespace, release, released, set_status, spec};
+
+/// Requests by cluster, verb and resource.
+#[derive(Clone, Default)]
+struct Requests(Arc<Mutex<BTreeMap<String, usize>>>);
+
+impl Requests {
+    /// A client whose requests are counted.
+    fn count(&self, cluster: &'static str, inner: &Client) -> Client {
+        let (requests, inner) = (self.clone(), inner.clone());
+        let service = tower::service_fn(move |request: Request<Body>| {
+            let (requests, inner) = (requests.clone(), inner.clone());
+            async move {
+                requests.record(cluster, &request);
+                inner.send(request).await
+            }
+        });
+        Client::new(service, "default")
+    }
+
+    fn record(&self, cluster: &str, request: &Request<Body>) {
+        let query = request.uri().query().unwrap_or_default();
+        let verb = match query.contains("watch=true") {
+            true => "WATCH",
+            false => request.method().as_str(),
+        };
+        let path = request.uri().path();
+        let what = format!("{cluster} {verb} {path}");
+        *self.0.lock().unwrap().entry(what).or_default() += 1;
+    }
+
+    fn take(&self) -> Vec<String> {
+        let counts = std::mem::take(&mut *self.0.lock().unwrap());
+        let shown = counts.iter().map(|(what, count)| format!("{count} {what}"));
+        shown.collect()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_change_costs_one_write_and_a_rest_costs_nothing() {
+    let mut world = World::new().await;
+    let leaf = world.leaf("dev").await.client();
+    namespace(&leaf, "x").await;
+    deploy(&leaf, &release("x", "app", "1.0.0")).await;
+    let requests = Requests::default();
+    world.serve("dev", requests.count("leaf", &leaf));
+    let hub = requests.count("hub", &world.hub.client());
+    world.restart_through(hub, Settings::default());
+    world.pipeline("p", spec("dev=dev/x")).await;
+    world.expect("p", "dev[1.0.0 ok]").await;
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    requests.take();
+    for patch in 1..=10 {
+        let version = format!("1.0.{patch}");
+        let app = release("x", "app", "");
+        set_status(&leaf, &app, &released(&version, true)).await;
+        world.expect("p", &format!("dev[{version} ok]")).await;
+    }
+    let expected = [
+        "10 hub PATCH /apis/pipelines.weave.works/v1alpha1/namespaces/default/pipelines/p/status",
+        // Which images run.
+        "10 leaf GET /apis/apps/v1/daemonsets",
+        "10 leaf GET /apis/apps/v1/deployments",
+        "10 leaf GET /apis/apps/v1/statefulsets",
+    ];
+    assert_eq!(requests.take(), expected);
+    tokio::time::sleep(Duration::from_secs(3600)).await;
+    assert_eq!(requests.take(), [""; 0]);
+}

@@ -11,6 +11,8 @@ use std::{
     sync::Arc,
 };
 
+use axum::response::{IntoResponse, Response};
+use http::header;
 use serde_json::{Map, Value, json};
 
 use crate::{
@@ -20,6 +22,17 @@ use crate::{
     resource::Resource,
     types::{Field, ListOwnership, ListType, MapType, PatchStrategy, ScalarType, Type},
 };
+
+/// The media type of OpenAPI v2 in protobuf, which kubectl asks for.
+const VERSION_2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+
+/// `/openapi/v2`: a document without definitions. kubectl validates a `List` with it, and skips kinds that it
+/// does not define.
+pub(crate) fn version_2() -> Response {
+    // Field 1, the version of the document.
+    const DOCUMENT: &[u8] = b"\x0a\x032.0";
+    ([(header::CONTENT_TYPE, VERSION_2)], DOCUMENT).into_response()
+}
 
 /// `/openapi/v3`: the index of the documents.
 pub(crate) fn index(server: &Server) -> Value {

@@ -84,8 +84,11 @@ async fn dispatch(
 ) -> Result<Response> {
     let (parts, body) = request.into_parts();
     let user = access::authorize_request(server, user, &parts)?;
-    check_accept(&parts.headers)?;
     let path = parts.uri.path();
+    if path == "/openapi/v2" && parts.method == Method::GET {
+        return Ok(openapi::version_2());
+    }
+    check_accept(&parts.headers)?;
     if let Some(review) = reviews::parse_path(path)? {
         if parts.method != Method::POST {
             return Err(ApiError::method_not_allowed());

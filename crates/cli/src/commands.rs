@@ -57,7 +57,7 @@ pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage e
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
-    /// List pipelines, promotions, changes, freezes, triggers or clusters, also as they change
+    /// List pipelines, promotions, changes, freezes, checks, triggers or clusters, also as they change
     Get(get::Arguments),
     /// Show what each environment runs and why a promotion waits: a diagram of a pipeline, or all pipelines
     #[command(after_help = EXIT_CODES)]

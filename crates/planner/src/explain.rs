@@ -146,15 +146,16 @@ fn plan_lines(
         lines.push(format!("  {name} is suspended: nothing starts"));
     }
     lines.extend(starts(plan, name));
+    let waits = says
+        .hold
+        .as_ref()
+        .map(|hold| format!("{} [{}]", hold.message(), hold.reason.word()));
+    // A promotion that waits for a gate says the same as the gate.
+    let is_said = |line: &String| line.strip_prefix("because: ") == waits.as_deref();
     let promotion = says.promotion.iter().flat_map(promotion_lines);
+    let promotion = promotion.filter(|line| waits.is_none() || !is_said(line));
     lines.extend(promotion.map(|line| format!("  {line}")));
-    if let Some(hold) = &says.hold {
-        lines.push(format!(
-            "  waits: {} [{}]",
-            hold.message(),
-            hold.reason.word()
-        ));
-    }
+    lines.extend(waits.as_ref().map(|waits| format!("  waits: {waits}")));
     lines.extend(gate_lines(says).into_iter().map(|line| format!("  {line}")));
     if pipeline.spec.promotion_into(name).is_none() {
         lines.push("  nothing is promoted into it".to_owned());

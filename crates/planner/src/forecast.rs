@@ -200,13 +200,13 @@ impl EnvironmentForecast {
         let when = match self.not_before {
             None => format!("not in the foreseeable future ({waits})"),
             Some(_) if self.waits.is_empty() && needs.is_empty() => "now".to_owned(),
-            Some(_) if self.waits.is_empty() => "as soon as there is".to_owned(),
+            Some(_) if self.waits.is_empty() => "after".to_owned(),
             Some(at) => format!("not before {} ({waits})", shown(at)),
         };
         let needs = match (needs.is_empty(), self.waits.is_empty()) {
             (true, _) => needs,
-            (false, true) => format!(": {needs}"),
-            (false, false) => format!("; needs {needs}"),
+            (false, true) => format!(" {needs}"),
+            (false, false) => format!(", and after {needs}"),
         };
         format!("{name}: {revision} {when}{needs}")
     }

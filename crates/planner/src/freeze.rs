@@ -20,8 +20,9 @@ pub use lint::lint_freeze;
 
 /// How far ahead the end of a freeze is searched.
 const HORIZON: SignedDuration = SignedDuration::from_hours(366 * 24);
-/// How many windows that follow each other without a break are searched.
-const MAX_WINDOWS: usize = 10_000;
+/// How many windows are evaluated to find when a Freeze opens or closes: everybody who may write one decides how
+/// much work that is.
+const MAX_EVALUATIONS: usize = 10_000;
 
 /// The times of a Freeze that can be understood.
 struct Schedule {
@@ -50,7 +51,7 @@ pub(crate) fn opens_at(freezes: &[&CoveringFreeze], at: Timestamp) -> Option<Tim
     let schedules = schedules?;
     let horizon = at.saturating_add(HORIZON).unwrap_or(Timestamp::MAX);
     let mut time = at;
-    for _ in 0..MAX_WINDOWS {
+    for _ in 0..max_steps(&schedules) {
         let closed = schedules.iter().filter(|it| it.is_closed(time));
         let Some(until) = closed.map(|it| it.closed_until(time)).max() else {
             return Some(time).filter(|time| *time <= horizon);
@@ -61,6 +62,14 @@ pub(crate) fn opens_at(freezes: &[&CoveringFreeze], at: Timestamp) -> Option<Tim
         time = until;
     }
     None
+}
+
+/// How many windows that follow each other are searched: fewer where each step evaluates many.
+fn max_steps(schedules: &[Schedule]) -> usize {
+    let windows = schedules
+        .iter()
+        .map(|it| it.closed.len() + it.open_only.len());
+    MAX_EVALUATIONS / windows.sum::<usize>().max(1)
 }
 
 /// What a Freeze says at a time, whatever it covers.
@@ -101,10 +110,11 @@ pub fn freeze_state(spec: &FreezeSpec, at: Timestamp) -> FreezeState {
 
 /// When a Freeze that is open closes, if that is within a year.
 fn closes_at(freeze: &CoveringFreeze, at: Timestamp) -> Option<Timestamp> {
+    let schedule = Schedule::of(freeze)?;
     let mut time = at;
-    for _ in 0..MAX_WINDOWS {
-        time = changes_at(freeze, time)?;
-        if is_closed(freeze, time) {
+    for _ in 0..max_steps(std::slice::from_ref(&schedule)) {
+        time = schedule.changes_at(time)?;
+        if schedule.is_closed(time) {
             let horizon = at.saturating_add(HORIZON).unwrap_or(Timestamp::MAX);
             return Some(time).filter(|time| *time <= horizon);
         }

@@ -8,8 +8,12 @@ mod weakening;
 
 use api::{
     Change, CheckRun, Pipeline, Promotion,
-    names::{ADOPTED_ANNOTATION, OVERRIDE_ANNOTATION, REQUEST_ANNOTATION},
+    names::{
+        ADOPTED_ANNOTATION, ENVIRONMENT_LABEL, OVERRIDE_ANNOTATION, PIPELINE_LABEL,
+        REQUEST_ANNOTATION, SITE_LABEL,
+    },
 };
+use kube::core::ObjectMeta;
 use serde_json::Value;
 
 pub use decisions::approving_group;
@@ -40,6 +44,9 @@ pub fn refuse_promotion(
         let text = "promotions are created by Sluice; ask for one with the annotation";
         return Some(format!("{text} {REQUEST_ANNOTATION}"));
     };
+    if is_moved(&old.metadata, &new.metadata) {
+        return Some("the labels and owners of a promotion are written by Sluice".to_owned());
+    }
     if old.spec.withdrawn != new.spec.withdrawn {
         return Some("promotions are withdrawn by Sluice; change the pipeline instead".to_owned());
     }
@@ -83,6 +90,10 @@ pub fn refuse_pipeline(
     let request = request(new).filter(|text| old.and_then(request) != Some(*text))?;
     if !(writer.may)("promote", None) {
         return Some(lacks("ask for promotions of", "promote"));
+    }
+    let overridden = overrides(new).is_some_and(|text| is_for_request(text, request));
+    if overridden && !(writer.may)("override", None) {
+        return Some(lacks("override gates of", "override"));
     }
     (!is_by(request, writer.name)).then(|| {
         let who = writer.name;
@@ -130,8 +141,8 @@ pub fn refuse_check_run(
             "check runs are created and deleted by Sluice; to check a revision again, use retry";
         return Some(text.to_owned());
     };
-    if old.metadata.owner_references != new.metadata.owner_references {
-        return Some("the owners of a check run are written by Sluice".to_owned());
+    if is_moved(&old.metadata, &new.metadata) {
+        return Some("the labels and owners of a check run are written by Sluice".to_owned());
     }
     let result = new
         .spec
@@ -149,6 +160,16 @@ pub fn refuse_check_run(
              the verb report on pipelines is needed"
         )
     })
+}
+
+/// Whether an object is given to another owner, or is no longer found by the labels that Sluice gave it.
+fn is_moved(old: &ObjectMeta, new: &ObjectMeta) -> bool {
+    let label = |of: &ObjectMeta, name: &str| of.labels.as_ref()?.get(name).cloned();
+    let names = [PIPELINE_LABEL, ENVIRONMENT_LABEL, SITE_LABEL];
+    let mut labels = names
+        .into_iter()
+        .map(|name| label(old, name) == label(new, name));
+    old.owner_references != new.owner_references || labels.any(|is_same| !is_same)
 }
 
 /// Why a change may not be created so; `None` if it may.
@@ -174,17 +195,24 @@ fn annotation<'a>(pipeline: &'a Pipeline, name: &str) -> Option<&'a str> {
 
 /// Whether nobody else is named in a request. What cannot be read asks for nothing.
 fn is_by(request: &str, name: &str) -> bool {
-    fn names(value: &Value) -> Vec<&Value> {
-        match value {
-            Value::Object(fields) => {
-                let own = fields.get("by").into_iter();
-                own.chain(fields.values().flat_map(names)).collect()
-            }
-            _ => Vec::new(),
-        }
-    }
     let value: Value = serde_json::from_str(request).unwrap_or_default();
-    names(&value)
-        .into_iter()
-        .all(|by| by.is_null() || by == name)
+    let mut authors = values_of("by", &value).into_iter();
+    authors.all(|by| by.is_null() || by == name)
+}
+
+/// Whether an override names one of the requests, so that it would pass the same gates.
+fn is_for_request(overriding: &str, request: &str) -> bool {
+    let overriding: Value = serde_json::from_str(overriding).unwrap_or_default();
+    let request: Value = serde_json::from_str(request).unwrap_or_default();
+    let id = overriding.get("request").filter(|id| id.is_string());
+    id.is_some_and(|id| values_of("id", &request).contains(&id))
+}
+
+/// The values of a field in an object and in the objects in it.
+fn values_of<'a>(field: &str, value: &'a Value) -> Vec<&'a Value> {
+    let Value::Object(fields) = value else {
+        return Vec::new();
+    };
+    let inner = fields.values().flat_map(|value| values_of(field, value));
+    fields.get(field).into_iter().chain(inner).collect()
 }

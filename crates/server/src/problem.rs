@@ -57,7 +57,9 @@ impl From<kube::Error> for Problem {
     fn from(error: kube::Error) -> Self {
         tracing::error!(%error, "a request to the Kubernetes API failed");
         match error {
-            kube::Error::Api(refusal) if matches!(refusal.code, 404 | 409 | 413 | 422) => {
+            kube::Error::Api(refusal)
+                if matches!(refusal.code, 400 | 404 | 409 | 410 | 413 | 422) =>
+            {
                 let code = StatusCode::from_u16(refusal.code);
                 Self::new(code.unwrap_or(StatusCode::BAD_REQUEST), refusal.message)
             }

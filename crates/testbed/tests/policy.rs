@@ -284,6 +284,20 @@ impl World {
     }
 }
 
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn labels_and_owners_of_a_promotion_are_written_by_sluice() {
+    let world = World::new().await;
+    let check = |patch, expected| world.check("approver", "Promotion", patch, expected);
+    let refused = "the labels and owners of a promotion are written by Sluice";
+    let label = |name: &str| json!({"metadata": {"labels": {name: "other"}}});
+    check(label("pipelines.weave.works/pipeline"), refused).await;
+    check(label("pipelines.weave.works/place"), refused).await;
+    check(label("team"), "ok").await;
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}]);
+    check(json!({"metadata": {"ownerReferences": owner}}), refused).await;
+}
+
 fn approvals(all: Value) -> Value {
     json!({"spec": {"approvals": all}})
 }
@@ -871,7 +885,7 @@ async fn check_runs_are_written_by_sluice_and_results_by_who_may_report() {
     check(
         "reporter",
         owned,
-        "the owners of a check run are written by Sluice",
+        "the labels and owners of a check run are written by Sluice",
     )
     .await;
     let by = |by: &str| json!({"spec": {"result": {"passed": true, "by": by}}});
@@ -913,7 +927,16 @@ async fn any_change_of_an_override_needs_its_right() {
         "ok",
     )
     .await;
+    // The annotation stays after its request was handled. A new request with the same id would use it.
+    let ask = |id: &str| {
+        let request = json!({"prod": {"id": id, "revision": "1.2.3"}}).to_string();
+        json!({"metadata": {"annotations": {"pipelines.weave.works/request": request}}})
+    };
+    check("operator", ask("r1"), no_right).await;
+    check("operator", ask("r2"), "ok").await;
+    check("on-call", ask("r1"), "ok").await;
     check("on-call", annotation(Value::Null), "ok").await;
+    check("operator", ask("r1"), "ok").await;
 }
 
 /// What is written there is copied by Sluice, whose own writes nobody checks.

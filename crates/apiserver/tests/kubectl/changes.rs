@@ -59,6 +59,25 @@ async fn client_side_apply() {
     );
 }
 
+/// As `kubectl get -o yaml` prints several objects.
+#[tokio::test]
+#[ignore = "needs kubectl: `cargo xtask test --real`"]
+async fn a_list_is_applied() {
+    let kubectl = Kubectl::start("list").await;
+    kubectl.define().await;
+    let items = ["a", "b"].map(|name| thing(name, json!({"color": "red"})));
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": items});
+    assert_eq!(
+        kubectl.apply(&[], &list).await,
+        "thing.kubectl.example.com/a created\nthing.kubectl.example.com/b created\n"
+    );
+    let all = kubectl.run(&["get", "things", "-o", "yaml"]).await;
+    let file = tempfile::NamedTempFile::new().unwrap();
+    std::fs::write(file.path(), all).unwrap();
+    let path = file.path().to_str().unwrap();
+    kubectl.run(&["replace", "-f", path]).await;
+}
+
 #[tokio::test]
 #[ignore = "needs kubectl: `cargo xtask test --real`"]
 async fn server_side_apply() {

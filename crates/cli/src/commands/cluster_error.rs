@@ -18,6 +18,7 @@ pub(super) fn cluster_error(attempted: &str, error: kube::Error) -> Error {
         404 if is_unknown_kind(status) => "the cluster does not serve this kind; install Sluice's \
              CRDs with `sluice crds | kubectl apply --server-side -f -`"
             .to_owned(),
+        409 if status.is_already_exists() => status.message.clone(),
         409 => format!(
             "{}; the object was changed in the meantime, try again",
             status.message

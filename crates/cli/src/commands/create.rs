@@ -147,6 +147,10 @@ impl PipelineArguments {
         };
         let targets = targets.split(',').filter(|target| !target.is_empty());
         let targets: Vec<Value> = targets.map(target).collect();
+        if targets.is_empty() {
+            let text = format!("environment {name} has no target; write {name}=NAMESPACE");
+            return Err(UsageError(text).into());
+        }
         let mut environment = json!({"name": name, "targets": targets});
         if self.manual.iter().any(|it| it == name) {
             let strategy = self.strategy();

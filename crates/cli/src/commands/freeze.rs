@@ -4,7 +4,7 @@ use std::io::Write;
 
 use anyhow::{Context, bail};
 use api::{
-    Freeze, Time,
+    Freeze, Pipeline, Time,
     freeze::FreezeSpec,
     names::{STOP_LABEL, stop_name},
 };
@@ -18,6 +18,8 @@ use serde_json::json;
 use super::{
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
+    format::closest_name,
+    terminal::clean,
 };
 
 #[derive(Debug, clap::Args)]
@@ -113,6 +115,43 @@ impl Stop {
         self.cluster.api(&self.namespace)
     }
 
+    /// Fails if no pipeline has one of the environments: the Freeze would stop nothing.
+    async fn check_environments(&self) -> anyhow::Result<()> {
+        if self.environments.is_empty() || self.pipeline.is_some() {
+            return Ok(());
+        }
+        let list = async |everywhere: bool| {
+            let api = self.cluster.api_in::<Pipeline>(everywhere);
+            api.list(&ListParams::default()).await
+        };
+        let own = list(false).await;
+        let own = own.map_err(|error| cluster_error("list the pipelines", error))?;
+        if self.unknown_environment(&own.items).is_none() {
+            return Ok(());
+        }
+        // In the namespace of the controller a Freeze covers all namespaces. Who may not list them is
+        // believed.
+        let Ok(all) = list(true).await else {
+            return Ok(());
+        };
+        let Some(unknown) = self.unknown_environment(&all.items) else {
+            return Ok(());
+        };
+        let close = closest_name(unknown, environment_names(&all.items));
+        let hint = close.map(|close| format!(": did you mean {}?", clean(close)));
+        bail!(
+            "no pipeline has an environment {unknown}{}",
+            hint.unwrap_or_default()
+        )
+    }
+
+    /// An environment that no pipeline has.
+    fn unknown_environment(&self, pipelines: &[Pipeline]) -> Option<&str> {
+        let is_known = |name: &str| environment_names(pipelines).any(|it| it == name);
+        let names = self.environments.iter().map(String::as_str);
+        names.into_iter().find(|name| !is_known(name))
+    }
+
     /// `prod of podinfo`, `podinfo`, `prod of all pipelines of default`.
     fn description(&self) -> String {
         let pipelines = match &self.pipeline {
@@ -135,8 +174,22 @@ impl Stop {
     }
 }
 
+fn environment_names(pipelines: &[Pipeline]) -> impl Iterator<Item = &str> {
+    let environments = pipelines.iter().flat_map(|it| &it.spec.environments);
+    environments.map(|it| it.name.as_str())
+}
+
+/// `until 2026-12-24T18:00:00Z`.
+fn end(until: Option<&Time>) -> String {
+    match until {
+        Some(until) => format!("until {}", until.0),
+        None => "until `sluice thaw`".to_owned(),
+    }
+}
+
 pub(super) async fn freeze(arguments: &FreezeArguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let stop = Stop::of(&arguments.scope).await?;
+    stop.check_environments().await?;
     let until = arguments.until.map(|it| it.time(Timestamp::now()));
     let until = until.transpose()?;
     let spec = FreezeSpec {
@@ -150,33 +203,41 @@ pub(super) async fn freeze(arguments: &FreezeArguments, out: &mut dyn Write) -> 
     let mut freeze = Freeze::new(&name, spec);
     freeze.metadata.labels = Some([(STOP_LABEL.to_owned(), "true".to_owned())].into());
     let what = stop.description();
-    let written = write(&stop.api(), &freeze).await;
-    written.map_err(|error| cluster_error(&format!("freeze {what}"), error))?;
-    let end = match until {
-        Some(until) => format!("until {}", until.0),
-        None => "until `sluice thaw`".to_owned(),
-    };
+    let replaced = write(&stop.api(), &freeze).await;
+    let replaced = replaced.map_err(|error| cluster_error(&format!("freeze {what}"), error))?;
     writeln!(
         out,
-        "froze {what} {end}: nothing is pushed, opened, merged or sent, except rollbacks"
+        "froze {what} {}: nothing is pushed, opened, merged or sent, except rollbacks",
+        end(until.as_ref())
     )?;
+    if let Some(FreezeSpec {
+        reason, not_after, ..
+    }) = replaced
+    {
+        let before = end(not_after.as_ref());
+        writeln!(out, "this replaces the freeze {before}: {}", clean(&reason))?;
+    }
     writeln!(out, "freeze {name} in namespace {}", stop.namespace)?;
     Ok(())
 }
 
-async fn write(freezes: &Api<Freeze>, freeze: &Freeze) -> kube::Result<Freeze> {
+/// Creates the Freeze, or updates the one there is; returns the spec that it replaced.
+async fn write(freezes: &Api<Freeze>, freeze: &Freeze) -> kube::Result<Option<FreezeSpec>> {
     let parameters = PostParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PostParams::default()
     };
     match freezes.create(&parameters, freeze).await {
         Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => {}
-        created => return created,
+        created => return created.map(|_| None),
     }
+    let name = freeze.name_any();
+    let before = freezes.get(&name).await?;
     let spec = json!({"reason": freeze.spec.reason, "notAfter": freeze.spec.not_after});
     let patch = Patch::Merge(json!({"spec": spec}));
     let parameters = PatchParams::apply(FIELD_MANAGER);
-    freezes.patch(&freeze.name_any(), &parameters, &patch).await
+    freezes.patch(&name, &parameters, &patch).await?;
+    Ok(Some(before.spec))
 }
 
 pub(super) async fn thaw(scope: &Scope, out: &mut dyn Write) -> anyhow::Result<()> {

@@ -82,7 +82,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         environment: &arguments.environment,
         check,
         revision: arguments.revision.as_deref(),
-        signed_at: None,
+        signature: None,
     };
     let run = reported_run(&runs, &reported);
     let run = run.map_err(|refusal| anyhow::anyhow!("cannot report {check}: {refusal}"))?;

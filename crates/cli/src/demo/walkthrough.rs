@@ -135,15 +135,14 @@ impl<'a> Walkthrough<'a> {
         )
     }
 
-    /// Reads the pipeline and prints what changed.
+    /// Reads the pipeline and prints what changed. People may delete it and create it again.
     async fn print_update(&mut self) -> anyhow::Result<PipelineStatus> {
-        let pipeline: Pipeline = self
-            .setup
-            .pipelines()
-            .get(PIPELINE)
+        let pipelines = self.setup.pipelines();
+        let pipeline: Option<Pipeline> = pipelines
+            .get_opt(PIPELINE)
             .await
             .context("cannot read the pipeline")?;
-        let status = pipeline.status.unwrap_or_default();
+        let status = pipeline.and_then(|it| it.status).unwrap_or_default();
         for name in ENVIRONMENTS {
             let Some(environment) = status.environments.get(name) else {
                 continue;

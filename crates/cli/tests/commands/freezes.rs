@@ -36,6 +36,8 @@ async fn freeze_and_thaw_a_pipeline() {
         .run(&["freeze", "web", "-e", "prod", "--until", "2h"])
         .await;
     assert_eq!(again.code, 0, "{}", again.err);
+    let replaced = "this replaces the freeze until `sluice thaw`: incident 7";
+    assert!(again.out.contains(replaced), "{}", again.out);
     let all = freezes(&cluster).await;
     assert!(all.len() == 1 && all[0].spec.not_after.is_some());
     let listed = cluster.run(&["get", "freezes"]).await;
@@ -69,6 +71,10 @@ async fn freeze_all_pipelines_and_refuse_what_makes_no_sense() {
     assert_eq!(cluster.run(&["thaw", "--all"]).await.code, 0);
     for (arguments, expected) in [
         (&["freeze", "web", "-e", "prdo"][..], "did you mean prod?"),
+        (
+            &["freeze", "--all", "-e", "prdo"],
+            "no pipeline has an environment prdo: did you mean prod?",
+        ),
         (
             &["freeze", "web", "--until", "2020-01-01T00:00:00Z"],
             "in the past",

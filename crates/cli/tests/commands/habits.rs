@@ -266,10 +266,15 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
     let strategy = &spec["promotion"]["strategy"]["pull-request"];
     assert_eq!(strategy["feedback"], json!(["commit-status", "comment"]));
     let again = cluster.run(&typed).await;
-    assert!(again.err.contains("already exists"), "{}", again.err);
+    assert!(
+        again.err.trim().ends_with("already exists"),
+        "{}",
+        again.err
+    );
     for (flag, value, expected) in [
         ("--app", "Pod/a", "is not of the form KIND/NAME with one of"),
         ("-e", "dev", "is not of the form NAME=TARGET"),
+        ("-e", "test=", "environment test has no target"),
         ("--manual", "test", "which is no --environment"),
         ("-e", "dev=a", "two environments are called dev"),
         (

@@ -194,7 +194,7 @@ async fn the_forecast_uses_stored_objects_or_an_edited_pipeline() {
         &cluster.prints(&["forecast", "web"]).await,
         "
         dev: nothing to promote
-        prod: 2.0.0 as soon as there is: an approval of 2.0.0",
+        prod: 2.0.0 after an approval of 2.0.0",
     );
     let output = cluster
         .prints(&["forecast", "web", "--output", "json"])
@@ -222,7 +222,7 @@ async fn the_forecast_uses_stored_objects_or_an_edited_pipeline() {
 #[tokio::test]
 async fn without_a_name_the_forecast_is_of_all_pipelines_and_only_of_what_comes() {
     let cluster = TestCluster::new().await;
-    let line = "prod: 2.0.0 as soon as there is: an approval of 2.0.0";
+    let line = "prod: 2.0.0 after an approval of 2.0.0";
     check(
         &cluster.prints(&["forecast"]).await,
         &format!("\nweb {line}"),

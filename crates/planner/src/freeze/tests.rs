@@ -243,6 +243,22 @@ fn what_never_opens_within_a_year_has_no_such_time() {
     assert_eq!(opens_at(&[&never], at("2026-11-14T00:00:00Z")), None);
 }
 
+/// Sixteen Freezes of 32 windows each: most never begin, and are searched through a whole year each time.
+#[test]
+fn the_work_is_bounded_for_many_windows_that_follow_each_other() {
+    let mut windows = vec![window("0 0 31 2 *", "8784h", "UTC"); 15];
+    windows.push(window("* * * * *", "1m", "UTC"));
+    let mut freeze = closed(&windows);
+    freeze.times.open_only = windows;
+    let schedules: Vec<_> = (0..16).filter_map(|_| Schedule::of(&freeze)).collect();
+    assert!(max_steps(&schedules) * 16 * 32 <= MAX_EVALUATIONS);
+    let all: Vec<_> = std::iter::repeat_n(&freeze, 16).collect();
+    assert_eq!(opens_at(&all, at("2026-11-14T00:00:00Z")), None);
+    let weekend = closed(&[window("*/5 * * * SAT,SUN", "5m", "UTC")]);
+    let opens = opens_at(&[&weekend], at("2026-11-14T00:00:00Z"));
+    assert_eq!(opens, Some(at("2026-11-16T00:00:00Z")));
+}
+
 #[test]
 fn what_cannot_be_understood_is_closed() {
     let check = |window, text: &str| {

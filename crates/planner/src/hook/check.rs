@@ -4,7 +4,7 @@ use std::fmt;
 
 use api::{
     CheckRun,
-    check_run::CheckResult,
+    check_run::{CheckCause, CheckResult, CheckVerdict},
     pipeline::{Check, PipelineSpec},
     revision::identity,
 };
@@ -27,8 +27,8 @@ pub struct ReportedCheck<'a> {
     pub check: &'a str,
     /// The revision that was checked; the one that waits where it is not given.
     pub revision: Option<&'a str>,
-    /// When the call was signed, if it was.
-    pub signed_at: Option<Timestamp>,
+    /// When the call was signed and the digest of what was signed, if it was.
+    pub signature: Option<(Timestamp, &'a str)>,
 }
 
 /// Why a result is not stored.
@@ -70,47 +70,67 @@ pub fn check_secret<'a>(spec: &'a PipelineSpec, check: &str) -> Option<&'a str> 
     Some(&reference.name)
 }
 
-/// The check run that a result is for: the newest attempt for the revision.
+/// The check run that a result is for: the newest attempt for the revision. If the same check is asked before
+/// the revision enters the environment and after it has arrived, the one that waits.
 pub fn reported_run<'a>(
     runs: &'a [CheckRun],
     reported: &ReportedCheck<'_>,
 ) -> Result<&'a CheckRun, CheckReportRefusal> {
-    let revision = reported.revision.map(identity);
-    let is_meant = |run: &&CheckRun| {
-        let spec = &run.spec;
-        let is_revision = |asked: &str| spec.revision == asked || spec.version == asked;
-        spec.pipeline == reported.pipeline
-            && spec.environment == reported.environment
-            && spec.check.name == reported.check
-            && spec.check.external.is_some()
-            && is_ours(run)
-            && revision.is_none_or(is_revision)
-    };
-    let meant: Vec<&CheckRun> = runs.iter().filter(is_meant).collect();
-    let newest = meant.iter().max_by_key(|run| run.spec.attempt);
-    let newest = *newest.ok_or(CheckReportRefusal::NoCheckRun)?;
-    if meant
-        .iter()
-        .any(|run| run.spec.revision != newest.spec.revision)
-    {
+    let meant: Vec<&CheckRun> = runs.iter().filter(|run| is_meant(run, reported)).collect();
+    let revision = meant.first().map(|run| &run.spec.revision);
+    if meant.iter().any(|run| Some(&run.spec.revision) != revision) {
         return Err(CheckReportRefusal::SeveralRevisions);
     }
-    if newest.spec.result.is_some() {
+    if meant.iter().any(|run| is_stored_in(run, reported)) {
         return Err(CheckReportRefusal::Reported);
     }
-    let verdict = newest.status.as_ref().map(|status| status.verdict);
-    if verdict.is_some_and(|it| matches!(it, api::check_run::CheckVerdict::Failed)) {
-        return Err(CheckReportRefusal::Ended);
+    let newest_of = |cause: CheckCause| {
+        let of_cause = meant.iter().filter(|run| run.spec.cause == cause);
+        of_cause.max_by_key(|run| run.spec.attempt).copied()
+    };
+    let causes = [CheckCause::Promotion, CheckCause::Verify];
+    let asked = causes.into_iter().filter_map(newest_of);
+    let mut asked = asked.map(|run| refuse_run(run, reported).map_or(Ok(run), Err));
+    let first = asked.next().unwrap_or(Err(CheckReportRefusal::NoCheckRun));
+    first.or_else(|refusal| asked.next().and_then(Result::ok).ok_or(refusal))
+}
+
+fn is_meant(run: &CheckRun, reported: &ReportedCheck<'_>) -> bool {
+    let spec = &run.spec;
+    let is_revision = |asked: &str| spec.revision == asked || spec.version == asked;
+    spec.pipeline == reported.pipeline
+        && spec.environment == reported.environment
+        && spec.check.name == reported.check
+        && spec.check.external.is_some()
+        && is_ours(run)
+        && reported.revision.map(identity).is_none_or(is_revision)
+}
+
+/// Whether a result of the same signed call is stored.
+fn is_stored_in(run: &CheckRun, reported: &ReportedCheck<'_>) -> bool {
+    let stored = run.spec.result.as_ref();
+    let stored = stored.and_then(|result| result.signature.as_deref());
+    reported
+        .signature
+        .is_some_and(|(_, digest)| stored == Some(digest))
+}
+
+/// Why a check run takes no result.
+fn refuse_run(run: &CheckRun, reported: &ReportedCheck<'_>) -> Option<CheckReportRefusal> {
+    if run.spec.result.is_some() {
+        return Some(CheckReportRefusal::Reported);
     }
-    let created = newest.metadata.creation_timestamp.as_ref();
+    let verdict = run.status.as_ref().map(|status| status.verdict);
+    if verdict == Some(CheckVerdict::Failed) {
+        return Some(CheckReportRefusal::Ended);
+    }
+    let created = run.metadata.creation_timestamp.as_ref();
     // A later attempt can begin in the second in which the result of the one before was signed.
-    let earliest = i64::from(newest.spec.attempt > 0);
+    let earliest = i64::from(run.spec.attempt > 0);
     let was_there =
         |at: Timestamp| created.is_none_or(|it| it.0.as_second() + earliest <= at.as_second());
-    match reported.signed_at.is_none_or(was_there) {
-        true => Ok(newest),
-        false => Err(CheckReportRefusal::SignedBefore),
-    }
+    let signed = reported.signature;
+    (!signed.is_none_or(|(at, _)| was_there(at))).then_some(CheckReportRefusal::SignedBefore)
 }
 
 /// Refuses a result that cannot be stored or shown.

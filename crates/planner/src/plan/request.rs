@@ -38,8 +38,12 @@ pub(crate) fn pending(
     model: &PipelineStatus,
     environment: &str,
 ) -> Option<Request> {
-    let handled = model.environments.get(environment)?.last_request.as_ref();
-    let is_handled = |request: &Request| handled.is_some_and(|it| it.covers(&request.id));
+    let status = model.environments.get(environment)?;
+    let handled = status.last_request.as_ref();
+    // Another request with the id of an override would pass the same gates.
+    let is_used = |id: &str| status.overrides.iter().any(|it| it.request == id);
+    let is_handled =
+        |it: &Request| handled.is_some_and(|last| last.covers(&it.id)) || is_used(&it.id);
     let waiting = present(pipeline, model, environment).filter(|request| !is_handled(request));
     waiting.max_by_key(|request| {
         let cancels = request.kind == RequestKind::Cancel;

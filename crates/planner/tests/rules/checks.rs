@@ -779,6 +779,6 @@ fn the_forecast_names_checks_as_what_time_does_not_bring() {
     let prod = forecast.iter().find(|it| it.environment == "prod").unwrap();
     assert_eq!(
         prod.text(),
-        "prod: 2.0.0 as soon as there is: those checks, once they pass"
+        "prod: 2.0.0 after those checks, once they pass"
     );
 }

@@ -190,3 +190,24 @@ fn a_fleet_stays_readable() {
           gates for 3.0.0: valid, suspended, targets, turn, readiness, verified, soak, order, signature, freeze, checks, approvals pass",
     );
 }
+
+/// A promotion that a gate holds says the same as the gate.
+#[test]
+fn why_a_promotion_waits_is_said_once() {
+    let mut world =
+        draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running because Frozen");
+    let freeze = api::pipeline::CoveringFreeze {
+        name: "stop".to_owned(),
+        environments: vec!["prod".to_owned()],
+        ..Default::default()
+    };
+    world.pipeline.status.as_mut().unwrap().freezes = vec![freeze];
+    let message = world.plan().environments["prod"]
+        .hold
+        .as_ref()
+        .map(|it| it.message());
+    world.promotions[0].status.as_mut().unwrap().message = message;
+    let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+    assert_eq!(text.matches("is frozen by stop").count(), 1, "{text}");
+    assert!(text.contains("  waits: prod is frozen by stop"), "{text}");
+}

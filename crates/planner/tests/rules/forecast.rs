@@ -26,20 +26,20 @@ fn says_when_and_what_time_alone_does_not_bring() {
     check("dev[2.0.0 ok] > prod[2.0.0 ok]", "prod: nothing to promote");
     check(
         "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]",
-        "prod: 2.0.0 as soon as there is: an approval of 2.0.0",
+        "prod: 2.0.0 after an approval of 2.0.0",
     );
     check(
         "dev[2.0.0 ok 10m] > prod{soak 30m, manual}[1.0.0 ok]",
-        "prod: 2.0.0 not before Fri 2027-01-15 08:20 UTC (soak until Fri 2027-01-15 08:20 UTC); \
-         needs an approval of 2.0.0",
+        "prod: 2.0.0 not before Fri 2027-01-15 08:20 UTC (soak until Fri 2027-01-15 08:20 UTC), \
+         and after an approval of 2.0.0",
     );
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
-        "prod: 2.0.0 as soon as there is: the merge of the pull request",
+        "prod: 2.0.0 after the merge of the pull request",
     );
     check(
         "dev[- broken] > prod[1.0.0 ok]",
-        "prod: the next revision as soon as there is: one revision on all targets of dev",
+        "prod: the next revision after one revision on all targets of dev",
     );
 }
 

@@ -324,6 +324,23 @@ fn the_annotation_needs_the_id_of_its_request() {
     );
 }
 
+#[test]
+fn another_request_with_the_id_of_an_override_is_not_handled() {
+    let wanted = |id: &str| {
+        let mut world = overridden(&["freeze/stop"], "1m");
+        let wanted = json!({"prod": {"id": id, "revision": "1.0.0", "by": "eve"}});
+        let annotation = (
+            "pipelines.weave.works/request".to_owned(),
+            wanted.to_string(),
+        );
+        world.pipeline.metadata.annotations = Some(BTreeMap::from([annotation]));
+        let last = world.plan().environments["prod"].last_request.clone();
+        last.map(|last| last.id)
+    };
+    assert_eq!(wanted("r2").as_deref(), Some("r2"));
+    assert_eq!(wanted("r1"), None);
+}
+
 fn stored(name: &str, namespace: &str, spec: serde_json::Value) -> Freeze {
     serde_json::from_value(json!({
         "metadata": {"name": name, "namespace": namespace}, "spec": spec,

@@ -471,6 +471,60 @@ fn freezes_and_overrides_need_their_own_verbs() {
     );
 }
 
+/// The annotation stays after its request was handled.
+#[test]
+fn the_override_of_another_person_cannot_be_used_again() {
+    let annotated = |requests: Value| {
+        let overriding = json!({"request": "r1", "reason": "incident", "passes": ["freeze/stop"]});
+        pipeline(json!({"metadata": {"annotations": {
+            "pipelines.weave.works/override": overriding.to_string(),
+            "pipelines.weave.works/request": requests.to_string(),
+        }}}))
+    };
+    let of = |id: &str| json!({"prod": {"id": id, "revision": "2", "by": "eve"}});
+    let old = annotated(json!({"dev": {"id": "r1", "revision": "1", "by": "ann"}}));
+    let write = |writer: &str, requests: Value| {
+        let new = annotated(requests);
+        ask(writer, |writer| refuse_pipeline(Some(&old), &new, writer))
+    };
+    let refused = "eve may not override gates of pipeline shop";
+    check(write("eve: promote", of("r1")), refused);
+    let one = json!({"environment": "prod", "id": "r1", "revision": "2"});
+    check(write("eve: promote", one), refused);
+    check(write("eve: promote override", of("r1")), "");
+    check(write("eve: promote", of("r2")), "");
+}
+
+/// By its labels Sluice finds a promotion, and its owner can cause its deletion.
+#[test]
+fn labels_and_owners_of_a_promotion_are_written_by_sluice() {
+    let labelled = |metadata: Value| {
+        let mut promotion = promotion(json!({}));
+        promotion.metadata = serde_json::from_value(metadata).unwrap();
+        promotion
+    };
+    let label = "pipelines.weave.works/pipeline";
+    let old = labelled(json!({"labels": {label: "shop"}}));
+    let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}]);
+    let refused = "the labels and owners of a promotion are written by Sluice";
+    for (metadata, expected) in [
+        (json!({"labels": {label: "other"}}), refused),
+        (json!({}), refused),
+        (
+            json!({"labels": {label: "shop"}, "ownerReferences": owner}),
+            refused,
+        ),
+        (json!({"labels": {label: "shop", "team": "a"}}), ""),
+    ] {
+        let new = labelled(metadata);
+        let writer = "ann: approve promote";
+        check(
+            ask(writer, |writer| refuse_promotion(Some(&old), &new, writer)),
+            expected,
+        );
+    }
+}
+
 fn check_run(patch: Value) -> CheckRun {
     let bare = json!({"metadata": {"name": "r"}, "spec": {
         "pipeline": "shop", "environment": "prod", "revision": "1", "version": "1",
@@ -495,7 +549,7 @@ fn check_runs_are_written_by_sluice_and_results_by_who_may_report() {
     );
     let owner = json!([{"apiVersion": "v1", "kind": "ConfigMap", "name": "a", "uid": "1"}]);
     let owned = check_run(json!({"metadata": {"ownerReferences": owner}}));
-    let owners = "the owners of a check run are written by Sluice";
+    let owners = "the labels and owners of a check run are written by Sluice";
     check(
         ask(everything, |it| {
             refuse_check_run(Some(&old), Some(&owned), it)

@@ -4,7 +4,7 @@
 //! admission policy demands of kubectl.
 
 use api::{
-    Freeze, Time,
+    Freeze, Pipeline, Time,
     freeze::{AllowedPromotion, FreezeSpec},
     names::{STOP_LABEL, stop_name},
 };
@@ -51,19 +51,10 @@ pub(crate) async fn freeze(
 ) -> Result<Freeze, Problem> {
     caller.authorize(AccessRequest::freeze(namespace)).await?;
     let by = recorded_name(caller)?;
-    if let Some(pipeline) = &body.pipeline {
-        let key = ObjectKey::new(namespace, pipeline);
-        let pipeline = app_state.stored_pipeline(&key).await?;
-        let names = || pipeline.spec.environments.iter().map(|it| &it.name);
-        if let Some(unknown) = body
-            .environments
-            .iter()
-            .find(|it| !names().any(|name| name == *it))
-        {
-            return Err(Problem::not_found(&format!(
-                "the environment {unknown} of {key}"
-            )));
-        }
+    check_environments(app_state, namespace, body).await?;
+    let now = app_state.clock.now();
+    if body.until.as_ref().is_some_and(|until| until.0 <= now) {
+        return Err(Problem::unprocessable("`until` is in the past"));
     }
     let freeze = new_freeze(namespace, body, by)?;
     let stored = create_or_update(app_state, &freeze).await?;
@@ -71,6 +62,38 @@ pub(crate) async fn freeze(
     tracing::info!(freeze = %key, by, reason = stored.spec.reason, "stored a Freeze");
     app_state.objects.wrote_freeze(stored.clone());
     Ok(stored)
+}
+
+/// Fails if the pipeline does not have one of the environments or, without a pipeline, if none has: the Freeze
+/// would stop nothing.
+async fn check_environments(
+    app_state: &AppState,
+    namespace: &str,
+    body: &FreezeBody,
+) -> Result<(), Problem> {
+    let has = |pipeline: &Pipeline, name: &str| {
+        let mut environments = pipeline.spec.environments.iter();
+        environments.any(|it| it.name == name)
+    };
+    let Some(pipeline) = &body.pipeline else {
+        let all = app_state.objects.pipelines().all();
+        let mut names = body.environments.iter();
+        let unknown = names.find(|name| !all.iter().any(|it| has(it, name)));
+        return match unknown {
+            Some(name) => Err(Problem::not_found(&format!(
+                "a pipeline with an environment {name}"
+            ))),
+            None => Ok(()),
+        };
+    };
+    let key = ObjectKey::new(namespace, pipeline);
+    let pipeline = app_state.stored_pipeline(&key).await?;
+    match body.environments.iter().find(|it| !has(&pipeline, it)) {
+        Some(name) => Err(Problem::not_found(&format!(
+            "the environment {name} of {key}"
+        ))),
+        None => Ok(()),
+    }
 }
 
 fn new_freeze(namespace: &str, body: &FreezeBody, by: &str) -> Result<Freeze, Problem> {

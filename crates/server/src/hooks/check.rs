@@ -73,7 +73,7 @@ pub(super) async fn handle(
         environment: &request.route.environment,
         check: &request.route.check,
         revision: Some(&body.revision),
-        signed_at: Some(*at),
+        signature: Some((*at, digest)),
     };
     let result = CheckResult {
         passed: body.passed,

@@ -5,13 +5,13 @@ use std::sync::Arc;
 use api::Change;
 use axum::{
     Json,
-    extract::{FromRequest, Query, State},
+    extract::{FromRequest, State},
     response::Response,
 };
 
 use super::{
     body::read_json,
-    path::{NamespacePath, PathKey},
+    path::{NamespacePath, PathKey, UrlQuery},
     show::{ListQuery, ListResponse, created, list_of_namespace, without_managed_fields},
 };
 use crate::{
@@ -50,7 +50,7 @@ pub(super) async fn all(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
     NamespacePath(namespace): NamespacePath,
-    Query(query): Query<ListQuery>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<Change>>, Problem> {
     list_of_namespace(&app_state, &caller, CHANGES, (&namespace, query)).await
 }

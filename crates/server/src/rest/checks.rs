@@ -6,7 +6,7 @@ use std::sync::Arc;
 use api::{CheckRun, check_run::CheckResult};
 use axum::{
     Json,
-    extract::{FromRequest, Path, Query, State},
+    extract::{FromRequest, Path, State},
 };
 use kube::Api;
 use planner::hook::ReportedCheck;
@@ -14,7 +14,7 @@ use serde::Deserialize;
 
 use super::{
     body::read_json,
-    path::{NamespacePath, PathKey},
+    path::{NamespacePath, PathKey, UrlQuery},
     show::{ListQuery, ListResponse, list},
 };
 use crate::{
@@ -56,7 +56,7 @@ pub(super) async fn all(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
     NamespacePath(namespace): NamespacePath,
-    Query(query): Query<ListQuery>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<CheckRun>>, Problem> {
     let access = AccessRequest::list(CHECK_RUNS, Some(&namespace));
     caller.authorize(access).await?;
@@ -78,7 +78,7 @@ pub(super) async fn report(
         environment: &path.environment,
         check: &path.check,
         revision: body.revision.as_deref(),
-        signed_at: None,
+        signature: None,
     };
     let result = CheckResult {
         passed: body.passed,

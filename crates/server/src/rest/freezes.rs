@@ -5,14 +5,14 @@ use std::sync::Arc;
 use api::Freeze;
 use axum::{
     Json,
-    extract::{FromRequest, Query, State},
+    extract::{FromRequest, State},
     response::Response,
 };
 use http::StatusCode;
 
 use super::{
     body::read_json,
-    path::{NamespacePath, PathKey},
+    path::{NamespacePath, PathKey, UrlQuery},
     show::{ListQuery, ListResponse, created, list_of_namespace},
 };
 use crate::{
@@ -48,7 +48,7 @@ pub(super) async fn all(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
     NamespacePath(namespace): NamespacePath,
-    Query(query): Query<ListQuery>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<Freeze>>, Problem> {
     list_of_namespace(&app_state, &caller, FREEZES, (&namespace, query)).await
 }

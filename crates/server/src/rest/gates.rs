@@ -3,17 +3,14 @@
 
 use std::sync::Arc;
 
-use axum::{
-    Json,
-    extract::{Query, State},
-};
+use axum::{Json, extract::State};
 use http::StatusCode;
 use planner::{GateAnswer, Timestamp};
 use runtime::ObjectKey;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::path::PathKey;
+use super::path::{PathKey, UrlQuery};
 use crate::{
     AppState,
     access::{AccessRequest, Caller},
@@ -73,7 +70,7 @@ pub(super) async fn forecast(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
     PathKey(key): PathKey,
-    Query(query): Query<ForecastQuery>,
+    UrlQuery(query): UrlQuery<ForecastQuery>,
 ) -> Result<Json<Value>, Problem> {
     let at = query.at.map(|text| text.parse::<Timestamp>()).transpose();
     let at = at.map_err(|_| {

@@ -1,11 +1,12 @@
-//! Names in the path of a request, validated before they are used.
+//! Names in the path and the query of a request, validated before they are used.
 
 use std::sync::Arc;
 
 use api::names::is_dns_label;
-use axum::extract::{FromRequestParts, RawPathParams};
-use http::request::Parts;
+use axum::extract::{FromRequestParts, Query, RawPathParams};
+use http::{StatusCode, request::Parts};
 use runtime::ObjectKey;
+use serde::de::DeserializeOwned;
 
 use crate::{AppState, object_names::parse_key, problem::Problem};
 
@@ -47,6 +48,19 @@ impl FromRequestParts<Arc<AppState>> for PathKey {
         let [namespace, name] = path_parameters(parts, app_state, ["namespace", "name"]).await?;
         let key = parse_key(&namespace, &name).map(Self);
         key.ok_or_else(|| Problem::not_found("an object of that name"))
+    }
+}
+
+/// The parameters after the `?`; what is wrong with them is a problem like any other.
+pub(super) struct UrlQuery<T>(pub(super) T);
+
+impl<T: DeserializeOwned, S: Send + Sync> FromRequestParts<S> for UrlQuery<T> {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let query = Query::<T>::from_request_parts(parts, state).await;
+        let query = query.map(|Query(query)| Self(query));
+        query.map_err(|error| Problem::new(StatusCode::BAD_REQUEST, error.body_text()))
     }
 }
 

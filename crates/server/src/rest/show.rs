@@ -5,7 +5,7 @@ use std::{cmp::Reverse, fmt, sync::Arc};
 use api::{GitopsCluster, Pipeline, PipelineTrigger, Promotion, pipeline::EnvironmentStatus};
 use axum::{
     Json,
-    extract::{Query, State},
+    extract::State,
     response::{IntoResponse, Response},
 };
 use http::{StatusCode, header};
@@ -14,7 +14,7 @@ use runtime::ObjectKey;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::{Value, json};
 
-use super::path::{NamespacePath, PathKey};
+use super::path::{NamespacePath, PathKey, UrlQuery};
 use crate::{
     AppState,
     access::{AccessRequest, CLUSTERS, Caller, PIPELINES, ResourceType, TRIGGERS},
@@ -93,7 +93,7 @@ impl<K> ListResponse<K> {
 pub(super) async fn all_pipelines(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    Query(query): Query<ListQuery>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<Pipeline>>, Problem> {
     let access = AccessRequest::list(PIPELINES, app_state.settings.namespace.as_deref());
     caller.authorize(access).await?;
@@ -108,7 +108,7 @@ pub(super) async fn pipelines(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
     NamespacePath(namespace): NamespacePath,
-    Query(query): Query<ListQuery>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<Pipeline>>, Problem> {
     list_of_namespace(&app_state, &caller, PIPELINES, (&namespace, query)).await
 }
@@ -158,7 +158,7 @@ where
 pub(super) async fn clusters(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    Query(query): Query<ListQuery>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<GitopsCluster>>, Problem> {
     list_in(&app_state, &caller, CLUSTERS, query).await
 }
@@ -166,7 +166,7 @@ pub(super) async fn clusters(
 pub(super) async fn all_triggers(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    Query(query): Query<ListQuery>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<PipelineTrigger>>, Problem> {
     list_in(&app_state, &caller, TRIGGERS, query).await
 }
@@ -212,7 +212,7 @@ pub(super) async fn promotions(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
     PathKey(key): PathKey,
-    Query(query): Query<ListQuery>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<Promotion>>, Problem> {
     caller.authorize(AccessRequest::new("get", &key)).await?;
     let all = app_state.list_promotions(&key).await?;

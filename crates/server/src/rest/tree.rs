@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use axum::{
     Json,
-    extract::{Path, Query, State},
+    extract::{Path, State},
 };
 use futures::future::join_all;
 
 use super::{
-    path::PathKey,
+    path::{PathKey, UrlQuery},
     show::{ListQuery, ListResponse},
 };
 use crate::{
@@ -34,8 +34,8 @@ pub(super) async fn tree(
     caller: Caller,
     PathKey(key): PathKey,
     Path(EnvironmentPath { environment }): Path<EnvironmentPath>,
-    Query(filter): Query<TargetFilter>,
-    Query(query): Query<ListQuery>,
+    UrlQuery(filter): UrlQuery<TargetFilter>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<TargetObjects>>, Problem> {
     caller.authorize(AccessRequest::new("get", &key)).await?;
     let pipeline = app_state.stored_pipeline(&key).await?;

@@ -10,15 +10,15 @@ use api::{
     image::Image,
     pipeline::{AppStatus, TargetStatus},
 };
-use axum::{
-    Json,
-    extract::{Query, State},
-};
+use axum::{Json, extract::State};
 use http::StatusCode;
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
-use super::show::{ListQuery, ListResponse};
+use super::{
+    path::UrlQuery,
+    show::{ListQuery, ListResponse},
+};
 use crate::{
     AppState,
     access::Caller,
@@ -117,8 +117,8 @@ pub(super) struct ImageRow {
 pub(super) async fn versions(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    Query(filter): Query<AppFilter>,
-    Query(query): Query<ListQuery>,
+    UrlQuery(filter): UrlQuery<AppFilter>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<VersionRow>>, Problem> {
     let (mut found, unread) = match filter.scope {
         SearchScope::Clusters => from_clusters(&app_state, &caller, &filter, versions_of).await?,
@@ -139,8 +139,8 @@ pub(super) async fn versions(
 pub(super) async fn images(
     State(app_state): State<Arc<AppState>>,
     caller: Caller,
-    Query(filter): Query<AppFilter>,
-    Query(query): Query<ListQuery>,
+    UrlQuery(filter): UrlQuery<AppFilter>,
+    UrlQuery(query): UrlQuery<ListQuery>,
 ) -> Result<Json<ListResponse<ImageRow>>, Problem> {
     let (mut found, unread) = match filter.scope {
         SearchScope::Clusters => from_clusters(&app_state, &caller, &filter, images_of).await?,

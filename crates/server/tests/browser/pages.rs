@@ -147,7 +147,7 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
     check(&mut browser, "pipelines");
     for (page, text) in [
         ("basket", "prod: the Secret forge does not exist; create it"),
-        ("basket", "1 of 1 targets ready"),
+        ("basket", "1 of 1 target ready"),
         ("fleet", "56 of 61 targets ready"),
     ] {
         world.go(&mut browser, &format!("/pipelines/shop/{page}"));

@@ -1,6 +1,10 @@
 //! Results of external checks: by signed call, by REST, and those that must be refused.
 
-use api::{CheckRun, Pipeline, check_run::CheckRunSpec, pipeline::Check};
+use api::{
+    CheckRun, Pipeline,
+    check_run::{CheckCause, CheckRunSpec},
+    pipeline::Check,
+};
 use http::Request;
 use kube::{
     Api, Resource,
@@ -50,6 +54,10 @@ fn runs(world: &World) -> Api<CheckRun> {
 
 /// As the controller creates it.
 async fn create_run(world: &World, check: &str, attempt: i64) -> String {
+    create_run_because(world, check, attempt, CheckCause::Verify).await
+}
+
+async fn create_run_because(world: &World, check: &str, attempt: i64, cause: CheckCause) -> String {
     let pipeline = world.pipeline().await;
     let check: &Check = pipeline
         .spec
@@ -64,6 +72,7 @@ async fn create_run(world: &World, check: &str, attempt: i64) -> String {
         version: "5.0.0".to_owned(),
         check: check.clone(),
         attempt,
+        cause,
         ..CheckRunSpec::default()
     };
     let name = api::names::check_run_name(&spec);
@@ -204,6 +213,26 @@ async fn a_replayed_check_result_is_refused_by_the_next_attempt() {
     assert_eq!(replayed.code, 401);
     assert!(replayed.body.contains("older than the check run"));
     assert_eq!(results(&world).await, [false; 0]);
+}
+
+/// One check of prod is asked before a revision enters and after it has arrived: two check runs.
+#[tokio::test]
+async fn a_check_before_and_after_the_way_in_needs_a_result_each() {
+    let world = checked().await;
+    create_run_because(&world, "ticket", 1, CheckCause::Promotion).await;
+    // Signed when both are there, so that only the digest says that it was used.
+    let at_once = |body: &str| signed(TICKET_KEY, PATH, body, -1);
+    let (parts, body) = at_once(PASSED).into_parts();
+    let again = || Request::from_parts(parts.clone(), body.clone());
+    assert_eq!(call(&world, again()).await.code, 204);
+    let replayed = call(&world, again()).await;
+    assert_eq!(replayed.code, 409, "{}", replayed.body);
+    assert_eq!(results(&world).await, [true]);
+    let second = at_once(&PASSED.replace("done", "done again"));
+    assert_eq!(call(&world, second).await.code, 204);
+    assert_eq!(results(&world).await, [true, true]);
+    let third = at_once(&PASSED.replace("done", "and again"));
+    assert_eq!(call(&world, third).await.code, 409);
 }
 
 #[tokio::test(start_paused = true)]

@@ -69,6 +69,13 @@ async fn an_unknown_environment_is_refused_and_a_list_needs_its_right() {
     let name = world.pipeline().await.metadata.name.unwrap();
     let wrong = json!({"pipeline": name, "environments": ["nowhere"]});
     assert_eq!(post(&world, "ann", FREEZES, wrong).await.code, 404);
+    let nobodys = json!({"environments": ["nowhere"], "reason": "a typing mistake"});
+    let refused = post(&world, "ann", FREEZES, nobodys).await;
+    assert_eq!(refused.code, 404, "{}", refused.body);
+    let over = json!({"reason": "too late", "until": "2020-01-01T00:00:00Z"});
+    let refused = post(&world, "ann", FREEZES, over).await;
+    assert_eq!(refused.code, 422, "{}", refused.body);
+    assert_eq!(stored(&world).await.len(), 0);
     let all = json!({"reason": "everything"});
     assert_eq!(post(&world, "ann", FREEZES, all).await.code, 201);
     assert_eq!(get(&world, "ann", FREEZES).await.code, 403);

@@ -165,9 +165,9 @@ impl CreateForm<'_> {
         tag("div")
             .class("target")
             .child(self.input(
-                (&field("cluster"), "Cluster"),
+                (&field("cluster"), "Cluster (empty: the hub)"),
                 &target.cluster,
-                "empty: the cluster of Sluice",
+                "the hub",
                 Some("clusters"),
             ))
             .child(self.field(&field("namespace"), "Namespace", &target.namespace, ""))
@@ -180,17 +180,22 @@ impl CreateForm<'_> {
 
     fn promotion(&self) -> Element {
         let draft = self.draft;
-        let secret = "Secret with credentials; of resourceSetInputs, with the token";
+        let secret = "Secret with the credentials (for resourceSetInputs: with the token)";
         group("Promotion")
             .child(choice("strategy", "Strategy", &draft.strategy, &STRATEGIES))
             .child(self.field(
                 "url",
-                "Repository with the manifests of the apps; of oci, oci://…; empty for no promotion",
+                "URL of the git repository (for oci: oci://…); empty: nothing is promoted",
                 &draft.url,
                 "https://git.example.com/fleet.git",
             ))
-            .child(choice("forge", "Forge, of pull-request", &draft.forge, &FORGES))
-            .child(self.field("branch", "Branch, of pull-request", &draft.branch, "main"))
+            .child(choice(
+                "forge",
+                "Forge (for pull-request)",
+                &draft.forge,
+                &FORGES,
+            ))
+            .child(self.field("branch", "Branch (for pull-request)", &draft.branch, "main"))
             .child(checkbox(
                 "feedback.commit-status",
                 "Set the commit status sluice/ENVIRONMENT on pull requests",
@@ -201,7 +206,7 @@ impl CreateForm<'_> {
                 "Add a comment with the state of the promotion to pull requests",
                 draft.comment,
             ))
-            .child(self.field("tag", "Tag, of oci", &draft.tag, "${environment}"))
+            .child(self.field("tag", "Tag (for oci)", &draft.tag, "${environment}"))
             .child(self.field("secret", secret, &draft.secret, "git"))
     }
 

@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     dashboard::{
-        components::{screen_reader_text, state_icon, timestamp},
+        components::{counted, screen_reader_text, state_icon, timestamp},
         html::{Element, tag},
         objects::objects_address,
         version::{chip, colour},
@@ -69,7 +69,7 @@ impl PipelineView<'_> {
     fn targets(&self, environment: &str, status: &EnvironmentStatus) -> Element {
         let all = &status.targets;
         let ready = all.iter().filter(|target| target.ready).count();
-        let count = format!("{ready} of {} targets ready", all.len());
+        let count = format!("{ready} of {} ready", counted(all.len(), "target"));
         let block = tag("div").child(tag("p").class("dim").text(count));
         let reported = status.reported.as_ref().map(|reported| {
             tag("p")

@@ -39,7 +39,7 @@ impl PipelineView<'_> {
                 .child(tag("tbody").children(rows));
             let region = tag("div").class("table").with("role", "region");
             region
-                .with("aria-label", "Checks")
+                .with("aria-label", "Verdicts of checks")
                 .with("tabindex", 0)
                 .child(table)
         });

@@ -228,10 +228,10 @@ impl GateLabels<'_> {
                 None => "source ready",
             },
             "verified" => match self.source {
-                Some(source) => return format!("{source} passed its checks"),
-                None => "source passed its checks",
+                Some(source) => return format!("checks of {source}"),
+                None => "checks of the source",
             },
-            "checks" => "checks passed",
+            "checks" => "checks",
             "soak" => match &self.settings.soak {
                 Some(soak) => return format!("soak {soak}"),
                 None => "soak time",

@@ -44,16 +44,6 @@ fn says_when_and_what_time_alone_does_not_bring() {
 }
 
 #[test]
-fn what_is_withdrawn_before_then_plays_no_part() {
-    check(
-        "dev[3.0.0 ok 0m, 1.0.0 ok 15m] > prod{soak 15m, manual, any}[1.0.0 ok]\n\
-         promotion prod 2.0.0  by ann/sre~0m",
-        "prod: 3.0.0 not before Fri 2027-01-15 08:15 UTC (soak until Fri 2027-01-15 08:15 UTC); \
-         needs an approval of 3.0.0",
-    );
-}
-
-#[test]
 fn of_several_targets_the_last_one_counts() {
     let mut world =
         draw("dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2, 1.0.0 ok on c3]");

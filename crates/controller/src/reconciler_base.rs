@@ -28,7 +28,7 @@ pub(crate) enum StatusWrite {
     Unchanged,
     /// It was written, and the cache has it.
     Written,
-    /// Somebody else changed or deleted the object before: the cache has that, and subscribers were told.
+    /// Somebody else changed or deleted the object before, and the cache has that: try again.
     Outdated,
 }
 

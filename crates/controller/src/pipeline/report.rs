@@ -25,8 +25,8 @@ pub(super) async fn write(
             telemetry.status_is_current(&key);
             telemetry.record(pipeline, planner::pipeline_events(before, &status));
         }
-        // Its newest state is enqueued.
-        StatusWrite::Outdated => {}
+        // The cache may have had its newest state already, and then told nobody.
+        StatusWrite::Outdated => reconciler.enqueue(key),
     }
     Ok(())
 }

@@ -146,7 +146,7 @@ fn found_by_controller(
     let in_use = planner::strategies_in_use(&live.spec);
     let mut findings = Vec::new();
     for (environment, strategy) in planner::strategies_in_use(&pipeline.spec) {
-        let is_same = in_use.iter().any(|it| *it == (environment, strategy));
+        let is_same = in_use.contains(&(environment, strategy));
         let problem = status.preflight.get(environment);
         // Missing Secrets are reported already.
         let problem = problem.filter(|it| is_same && it.reason != SECRET_MISSING);

@@ -23,8 +23,8 @@ use crate::{
     types::{Field, ListOwnership, ListType, MapType, PatchStrategy, ScalarType, Type},
 };
 
-/// The media type of OpenAPI v2 in protobuf, which kubectl asks for.
-const VERSION_2: &str = "application/com.github.proto-openapi.spec.v2@v1.0+protobuf";
+/// The media type of OpenAPI v2 in protobuf. kubectl asks for it with an `@`, which no media type may have.
+const VERSION_2: &str = "application/com.github.proto-openapi.spec.v2.v1.0+protobuf";
 
 /// `/openapi/v2`: a document without definitions. kubectl validates a `List` with it, and skips kinds that it
 /// does not define.

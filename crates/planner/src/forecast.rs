@@ -4,6 +4,8 @@
 //! guarantees, under that assumption, that Sluice takes no external step before `not_before`, and takes it
 //! then if nothing is needed. Where targets have promotions of their own, that is so for the last of them.
 
+use std::borrow::Cow;
+
 use api::{
     Pipeline, Promotion,
     pipeline::{PipelineStatus, PromotionSummary},
@@ -31,8 +33,8 @@ pub struct EnvironmentForecast {
     /// revision is known yet.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// The earliest time of the next external step, of several targets for the last of them; none where there is nothing to promote, or where no
-    /// end of the waiting was found.
+    /// The earliest time of the next external step, of several targets for the last of them; none where there
+    /// is nothing to promote, or where no end of the waiting was found.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub not_before: Option<Timestamp>,
     /// What time alone opens, in the order in which it does.
@@ -80,7 +82,7 @@ pub fn forecast(
     let promoted = names.filter(|name| pipeline.spec.promotion_into(name).is_some());
     promoted
         .map(|name| {
-            let mut promotions = promotions.to_vec();
+            let mut promotions = Cow::Borrowed(promotions);
             of_environment(name, at, |at| {
                 let mut plan = plan(pipeline, model, &promotions, at);
                 withdraw(&mut promotions, &plan.steps);
@@ -91,12 +93,12 @@ pub fn forecast(
 }
 
 /// What a plan withdraws stays withdrawn.
-fn withdraw(promotions: &mut [Promotion], steps: &[Step]) {
+fn withdraw(promotions: &mut Cow<'_, [Promotion]>, steps: &[Step]) {
     for step in steps {
         let Step::WithdrawPromotion { name, reason } = step else {
             continue;
         };
-        let mut promotions = promotions.iter_mut();
+        let mut promotions = promotions.to_mut().iter_mut();
         if let Some(withdrawn) = promotions.find(|it| it.metadata.name.as_ref() == Some(name)) {
             let reason = reason.clone();
             withdrawn.spec.withdrawn = Some(Withdrawal { reason });

@@ -129,8 +129,8 @@ impl Stop {
         if self.unknown_environment(&own.items).is_none() {
             return Ok(());
         }
-        // In the namespace of the controller a Freeze covers all namespaces. Who may not list them is
-        // believed.
+        // In the namespace of the controller a Freeze covers all namespaces. Without the right to list
+        // these, nothing can be checked.
         let Ok(all) = list(true).await else {
             return Ok(());
         };

@@ -68,30 +68,19 @@ async fn run_loop(kubeconfig: &str) {
 }
 
 async fn bench(is_real: bool, pipelines: Option<usize>, measured: &Measured) {
-    let mut scale = if is_real {
-        Scale {
-            pipelines: 1_000,
-            leaves: 1,
-            is_real,
-        }
-    } else {
-        Scale {
-            pipelines: 10_000,
-            leaves: 100,
-            is_real,
-        }
+    let (default, leaves, servers) = match is_real {
+        true => (1_000, 1, "real kube-apiservers"),
+        false => (10_000, 100, "in-process clusters"),
     };
-    scale.pipelines = pipelines.unwrap_or(scale.pipelines);
+    let scale = Scale {
+        pipelines: pipelines.unwrap_or(default),
+        leaves,
+        is_real,
+    };
     println!(
-        "{} pipelines, {} environments each, {} leaf cluster(s), {}",
+        "{} pipelines, {} environments each, {leaves} leaf cluster(s), {servers}",
         scale.pipelines,
         world::ENVIRONMENTS,
-        scale.leaves,
-        if is_real {
-            "real kube-apiservers"
-        } else {
-            "in-process clusters"
-        },
     );
     let world = World::build(&scale).await;
     let mut watch = measure::Watch::start(&world).await;

@@ -66,8 +66,8 @@ fn covers(freeze: &CoveringFreeze, question: &PromotionQuestion<'_>) -> bool {
     own.any(|cluster| clusters.contains(&cluster_key(cluster, namespace.unwrap_or_default())))
 }
 
-/// Whether the promotion is a rollback in fact: to a revision that ran in the site, was not rejected there and is no
-/// newer than what runs now, and away from what runs now.
+/// Whether the promotion is a rollback, whatever its request says: to a revision that ran in the site, was not
+/// rejected there, differs from what runs now and is no newer.
 fn returns_to_earlier(question: &PromotionQuestion<'_>) -> bool {
     let (spec, site) = (&question.promotion.spec, question.site);
     let status = question.model.environments.get(&question.environment.name);

@@ -116,7 +116,16 @@ async fn assert_same_names(change: fn(&mut OidcSettings)) {
         "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": group}],
     });
     apply(&plane.client(), vec![binding]).await;
-    assert_eq!(look(&rest, list, &session).await.code, 200, "as {group}");
+    // The API server learns of the binding from a watch of its own, some time after it is stored.
+    let mut code = 403;
+    for _ in 0..600 {
+        code = look(&rest, list, &session).await.code.as_u16();
+        if code != 403 {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+    }
+    assert_eq!(code, 200, "as {group}");
     stop.cancel();
 }
 

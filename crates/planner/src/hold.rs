@@ -59,6 +59,8 @@ hold_reasons! {
     SourceTargetsDiffer of readiness,
     /// The source environment is not ready at its revision.
     SourceNotReady of readiness,
+    /// The source environments have no revision in common that may go on.
+    NoCommonRevision of readiness,
     /// The revision has failed in the source environment since its promotion was created.
     SourceFailed of readiness,
     /// Reports do not name their target, and all targets count.

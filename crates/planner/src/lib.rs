@@ -57,6 +57,7 @@ mod requests;
 mod rights;
 mod site;
 mod site_state;
+mod sources;
 mod summary;
 mod time;
 mod validity;
@@ -121,6 +122,7 @@ pub use site::{
     RELEASE_REPORT, cluster_key, environment_report_key, marker, site_of, sites, target_name,
     target_report_key, targets_of,
 };
+pub use sources::{columns, followers, is_chain, receives_nothing, sources, takes_proposals};
 pub use summary::{
     Completion, PipelineSummary, Severity, SummaryState, completion, environment_message,
     environment_state, pipeline_summary, target_state,

@@ -7,7 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::pipeline::{Environment, PipelineSpec, PromotionSettings, Strategy, Target};
 
-use crate::{hold::list, validity};
+use crate::{
+    hold::list,
+    sources::{receives_nothing, sources, takes_proposals},
+    validity,
+};
 
 /// A mistake in the spec.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,10 +42,9 @@ pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
     }));
     findings.extend(shared_targets(spec));
     findings.extend(checks::mistakes(spec));
-    let promoted = spec.environments.iter().enumerate();
-    for (index, environment) in promoted {
+    for environment in &spec.environments {
         if let Some(settings) = spec.promotion_into(&environment.name) {
-            findings.extend(settings_of(spec, index, environment, settings));
+            findings.extend(settings_of(spec, environment, settings));
         }
     }
     if spec.app_ref.is_none() && spec.environments.iter().any(|it| promotes(spec, it)) {
@@ -53,13 +56,9 @@ pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
 
 /// The strategy of each environment that promotions lead into.
 pub fn strategies_in_use(spec: &PipelineSpec) -> Vec<(&str, &Strategy)> {
-    let has_source = spec.source.is_some();
-    let mut environments = spec.environments.iter();
-    if !has_source {
-        // Nothing is promoted into the first one.
-        environments.next();
-    }
-    let all = environments.filter_map(|environment| {
+    let environments = spec.environments.iter();
+    let promoted = environments.filter(|it| !receives_nothing(spec, &it.name));
+    let all = promoted.filter_map(|environment| {
         let settings = spec.promotion_into(&environment.name)?;
         Some((environment.name.as_str(), &settings.strategy))
     });
@@ -88,13 +87,11 @@ fn promotes(spec: &PipelineSpec, environment: &Environment) -> bool {
 
 fn settings_of(
     spec: &PipelineSpec,
-    index: usize,
     environment: &Environment,
     settings: &PromotionSettings,
 ) -> Vec<LintFinding> {
     let name = environment.name.as_str();
-    let earlier = &spec.environments[..index];
-    let is_first = earlier.iter().all(|it| it.targets.is_empty());
+    let is_first = sources(spec, name).is_empty();
     let has_own = environment.promotion.is_some();
     let pull_request = settings.strategy.pull_request.as_ref();
     let has_none = validity::strategies(&settings.strategy).is_empty();
@@ -103,8 +100,11 @@ fn settings_of(
     if has_none && (has_own || !is_first) {
         add(true, format!("the promotion into {name} names no strategy"));
     }
-    if is_first && has_own && spec.source.is_none() {
-        let text = "it comes first and there is no source";
+    if has_own && receives_nothing(spec, name) {
+        let text = match takes_proposals(spec, name) || environment.targets.is_empty() {
+            true => "it comes first and there is no source",
+            false => "it comes after no environment",
+        };
         add(
             true,
             format!("nothing is ever promoted into {name}: {text}"),

@@ -8,6 +8,7 @@
 mod artifact;
 mod cancel;
 mod candidate;
+mod common_revision;
 mod environment;
 mod gates;
 mod history;
@@ -38,9 +39,8 @@ use crate::{
 };
 
 pub use cancel::cancellation;
-pub(crate) use candidate::{
-    Candidate, CandidateSource, SourceVotes, TargetVote, default_when, source_of,
-};
+pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, TargetVote, default_when};
+pub(crate) use common_revision::{CommonRevision, SourceEnvironments, Standing};
 pub use history::surplus;
 pub(crate) use input::{PlanInput, unmatched_selector};
 pub use report::apply;

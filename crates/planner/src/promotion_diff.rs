@@ -17,9 +17,10 @@ use serde::Serialize;
 
 use crate::{
     checks::{self, CheckProgress},
-    plan::source_of,
+    plan::{CandidateSource, PlanInput},
     promotion_phase::{creation_order, is_unmerged, name_of, phase_of},
     site::site_of,
+    sources::sources,
     time::{Timestamp, later, stored},
 };
 
@@ -57,7 +58,7 @@ pub struct PromotionDiff {
     pub images: Vec<ImageDiff>,
     /// How the checks of the revision stand: in the environments that it has reached, and before it enters.
     pub checks: Vec<CheckProgress>,
-    /// How long the revision has been ready in the environment before.
+    /// How long the revision has been ready in the source environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<SoakProgress>,
     /// Why the edits are not known.
@@ -77,7 +78,7 @@ pub struct ImageDiff {
     pub to: Vec<String>,
 }
 
-/// How long a revision has been ready in the environment before.
+/// How long a revision has been ready in the source environment; of several, in the last one.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct SoakProgress {
@@ -142,21 +143,22 @@ fn with_change(diff: PromotionDiff, change: PromotionChange) -> PromotionDiff {
     }
 }
 
-/// The revision of the environment before, or what the pipeline's source proposes.
+/// The revision of the source environments, or what the pipeline's source proposes.
 fn next(pipeline: &Pipeline, environment: &str) -> Option<PromotionDiff> {
     let model = pipeline.status.as_ref()?;
     pipeline.spec.promotion_into(environment)?;
-    let (revision, version) = match source_of(&pipeline.spec, environment) {
-        Some(source) => {
+    let (revision, version) = match sources(&pipeline.spec, environment).as_slice() {
+        [source] => {
             let newest = targets(model, &source.name)
                 .filter(|it| it.ready && it.revision.is_some())
                 .max_by_key(|it| it.ready_since.as_ref().map(|at| at.0))?;
             (newest.revision.clone()?, newest.version.clone())
         }
-        None => {
+        [] => {
             let proposal = model.proposal.as_ref()?;
             (proposal.revision.clone()?, proposal.version.clone())
         }
+        _ => common(pipeline, model, environment)?,
     };
     let running: BTreeSet<_> = targets(model, environment)
         .map(|it| it.revision.as_deref())
@@ -176,6 +178,20 @@ fn next(pipeline: &Pipeline, environment: &str) -> Option<PromotionDiff> {
         note: Some(note),
         ..from_spec(pipeline, &spec)
     })
+}
+
+/// The newest revision that several source environments have in common.
+fn common(
+    pipeline: &Pipeline,
+    model: &PipelineStatus,
+    environment: &str,
+) -> Option<(String, Option<String>)> {
+    let input = PlanInput::new(pipeline, model, &[], Timestamp::MAX);
+    let settings = input.settings(environment)?;
+    let mut environments = pipeline.spec.environments.iter();
+    let environment = environments.find(|it| it.name == environment)?;
+    let next = CandidateSource::new(&input, environment, settings).prospect()?;
+    Some((next.revision, Some(next.version)))
 }
 
 /// What the pipeline's status says.
@@ -259,12 +275,17 @@ fn images(model: &PipelineStatus, spec: &PromotionSpec) -> Vec<ImageDiff> {
 }
 
 fn soak(pipeline: &Pipeline, model: &PipelineStatus, spec: &PromotionSpec) -> Option<SoakProgress> {
-    let source = source_of(&pipeline.spec, &spec.environment)?;
-    let at_revision = targets(model, &source.name)
-        .filter(|it| it.ready && it.revision.as_deref() == Some(spec.revision.as_str()));
-    let since: Timestamp = at_revision
-        .filter_map(|it| Some(it.ready_since.as_ref()?.0))
-        .max()?;
+    let since = |source: &str| -> Option<Timestamp> {
+        let at_revision = targets(model, source)
+            .filter(|it| it.ready && it.revision.as_deref() == Some(spec.revision.as_str()));
+        at_revision
+            .filter_map(|it| Some(it.ready_since.as_ref()?.0))
+            .max()
+    };
+    // Of several source environments, the one where it lasts longest.
+    let sources = sources(&pipeline.spec, &spec.environment);
+    let since = sources.iter().filter_map(|it| Some((*it, since(&it.name)?)));
+    let (source, since) = since.max_by_key(|(_, since)| *since)?;
     let settings = pipeline.spec.promotion_into(&spec.environment);
     let soak = settings.and_then(|settings| settings.soak.clone());
     Some(SoakProgress {

@@ -3,6 +3,7 @@
 //! The API accepts such pipelines because that of the Weave pipeline-controller did; here each mistake gets
 //! a sentence.
 
+mod after;
 mod checks;
 
 use std::collections::BTreeSet;
@@ -47,7 +48,8 @@ pub(crate) fn invalid_spec(spec: &PipelineSpec) -> Option<String> {
     if let Some(text) = spec.promotion.as_ref().and_then(invalid_settings) {
         return Some(format!("the promotion of the pipeline {text}"));
     }
-    checks::invalid(spec)
+    after::invalid(spec)
+        .or_else(|| checks::invalid(spec))
         .or_else(|| spec.app_ref.as_ref().and_then(invalid_app))
         .or_else(|| unverifiable(spec))
 }

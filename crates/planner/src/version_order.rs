@@ -27,6 +27,11 @@ pub(crate) fn is_older(one: &str, other: &str) -> bool {
     compare(one, other) == Ordering::Less
 }
 
+/// Whether it has a version.
+pub(crate) fn has_version(revision: &str) -> bool {
+    version(revision).is_some()
+}
+
 /// The version in `1.2.3`, `v1.2.3` or `v1.2.3@sha1:…`.
 fn version(revision: &str) -> Option<Version> {
     let parse = |text: &str| Version::parse(text.strip_prefix('v').unwrap_or(text)).ok();

@@ -43,7 +43,7 @@ pub struct PipelineSpec {
     /// Without it the labelled HelmReleases, Kustomizations and workloads of each target are shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_ref: Option<AppReference>,
-    /// Environments in the order of promotion.
+    /// Environments in the order of promotion. `after` of an environment changes what it comes after.
     #[serde(deserialize_with = "null_as_default")]
     pub environments: Vec<Environment>,
     /// The default promotion settings of all environments.
@@ -122,6 +122,12 @@ pub struct AppReference {
 pub struct Environment {
     /// The name of the environment.
     pub name: String,
+    /// The names of the environments that revisions come from. By default that is the one before in the
+    /// list, and none for the first. With several, the newest revision that is verified in each of them is
+    /// promoted. With an empty list nothing is promoted into an environment that is not the first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), inner(length(max = 253)))]
+    pub after: Option<Vec<String>>,
     /// The targets: clusters and namespaces that the application runs in.
     #[serde(deserialize_with = "null_as_default")]
     pub targets: Vec<Target>,

@@ -14,8 +14,9 @@ use kube::Resource;
 
 use crate::{
     conditions::cut,
-    plan::{CandidateSource, PlanInput, Step, default_when, source_of},
+    plan::{CandidateSource, PlanInput, SourceVotes, Step, default_when},
     promotion_phase::{is_unmerged, phase_of},
+    sources::sources,
     time::Timestamp,
 };
 
@@ -181,15 +182,9 @@ pub(super) fn start(
 }
 
 /// The revisions that an environment is ready at, each with what people read of it. Whether one target is
-/// enough is up to the environment after it.
+/// enough is up to the environments after it.
 fn arrived(input: &PlanInput<'_>, environment: &Environment) -> Vec<(String, String)> {
     let targets = input.targets(&environment.name);
-    let is_next = |it: &&Environment| {
-        source_of(input.spec, &it.name).map(|it| it.name.as_str()) == Some(&environment.name)
-    };
-    let next = input.spec.environments.iter().find(is_next);
-    let settings = next.and_then(|next| input.spec.promotion_into(&next.name));
-    let when = settings.and_then(|settings| settings.when);
     let mut ready: Vec<(String, String)> = Vec::new();
     for target in targets.iter().filter(|target| target.ready) {
         let Some(revision) = &target.revision else {
@@ -200,7 +195,7 @@ fn arrived(input: &PlanInput<'_>, environment: &Environment) -> Vec<(String, Str
             ready.push((revision.clone(), version));
         }
     }
-    match when.unwrap_or_else(|| default_when(targets)) {
+    match when_of_followers(input, environment) {
         When::AllTargetsReady => {
             let is_whole = ready.len() == 1 && targets.iter().all(|target| target.ready);
             ready.retain(|_| is_whole);
@@ -214,6 +209,25 @@ fn arrived(input: &PlanInput<'_>, environment: &Environment) -> Vec<(String, Str
         }
     }
     ready
+}
+
+/// Whether all targets of an environment must be ready for one that comes after it; one is enough as soon as
+/// it is for any of these.
+fn when_of_followers(input: &PlanInput<'_>, environment: &Environment) -> When {
+    let comes_after = |it: &&Environment| {
+        let sources = sources(input.spec, &it.name);
+        sources.iter().any(|it| it.name == environment.name)
+    };
+    let followers = input.spec.environments.iter().filter(comes_after);
+    let settings = followers.map(|it| input.spec.promotion_into(&it.name));
+    let default = default_when(input.targets(&environment.name));
+    let all: Vec<When> = settings
+        .map(|it| it.and_then(|settings| settings.when).unwrap_or(default))
+        .collect();
+    match all.contains(&When::AnyTargetReady) || all.is_empty() && default == When::AnyTargetReady {
+        true => When::AnyTargetReady,
+        false => When::AllTargetsReady,
+    }
 }
 
 /// The revisions whose promotion exists or is about to, and has not come into git yet.
@@ -308,10 +322,12 @@ pub fn measures_on(pipeline: &Pipeline, run: &CheckRun, now: Timestamp) -> bool 
         let settings = input.settings(&environment.name)?;
         Some(CandidateSource::new(&input, environment, settings))
     });
+    let is_soaking = |votes: &SourceVotes<'_>| {
+        votes.source.name == spec.environment && votes.is_soaking(&spec.revision)
+    };
     sources.any(|source| match source {
-        CandidateSource::Environment(votes) => {
-            votes.source.name == spec.environment && votes.is_soaking(&spec.revision)
-        }
-        _ => false,
+        CandidateSource::Environment(votes) => is_soaking(&votes),
+        CandidateSource::Environments(sources) => sources.all.iter().any(is_soaking),
+        CandidateSource::Nothing | CandidateSource::Proposal { .. } => false,
     })
 }

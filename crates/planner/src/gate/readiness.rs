@@ -1,4 +1,4 @@
-//! Gate `readiness`: the source environment is ready at the revision, by `when`, and its revision says
+//! Gate `readiness`: every source environment is ready at the revision, by `when`, and its revision says
 //! something about this environment.
 //!
 //! Of an existing promotion it is asked whether the revision has failed in the source environment since. A
@@ -8,18 +8,22 @@ use std::collections::BTreeSet;
 
 use api::{
     flux::is_tag,
-    pipeline::{EnvironmentStatus, PromotionSettings, TargetStatus, When},
-    promotion::PromotionSpec,
+    pipeline::{Environment, EnvironmentStatus, TargetStatus, When},
 };
 
 use super::{Ask, CandidateQuestion, Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
     hold::{Hold, HoldReason, and_more, list},
     hook::{how_to_sign, unsigned_report},
-    plan::{CandidateSource, SourceVotes, default_when, source_of, unmatched_selector},
+    plan::{
+        CandidateSource, CommonRevision, SourceEnvironments, SourceVotes, Standing, default_when,
+        unmatched_selector,
+    },
     promotion_phase::is_unmerged,
     release::{failed_release, failed_revision, failure_message},
     site::target_name,
+    sources::sources,
+    time::Timestamp,
 };
 
 pub(super) const GATE: Gate = Gate {
@@ -35,8 +39,10 @@ pub(super) const GATE: Gate = Gate {
 };
 
 pub(super) fn ask(source: &CandidateSource<'_>) -> GateVerdict {
-    let CandidateSource::Environment(votes) = source else {
-        return GateVerdict::Pass;
+    let votes = match source {
+        CandidateSource::Environment(votes) => votes,
+        CandidateSource::Environments(sources) => return ask_all(sources).into(),
+        CandidateSource::Nothing | CandidateSource::Proposal { .. } => return GateVerdict::Pass,
     };
     if let Some(hold) = not_observed(votes) {
         return GateVerdict::Wait(hold);
@@ -49,9 +55,75 @@ pub(super) fn ask(source: &CandidateSource<'_>) -> GateVerdict {
     hold.into()
 }
 
+/// Why several source environments vouch for no revision, as far as it is not about checks and soaking.
+fn ask_all(sources: &SourceEnvironments<'_>) -> Option<Hold> {
+    let unobserved = sources.all.iter().find_map(not_observed);
+    if unobserved.is_some() || sources.candidate().is_some() {
+        return unobserved;
+    }
+    match sources.newest() {
+        Some(common) => of_common(sources, common),
+        None => Some(no_common_revision(sources)),
+    }
+}
+
+/// Why a source environment that runs a common revision is not ready at it.
+pub(crate) fn of_common(
+    sources: &SourceEnvironments<'_>,
+    common: &CommonRevision<'_>,
+) -> Option<Hold> {
+    let mut standings = sources.standings(common);
+    let unready = standings.find(|(_, standing)| *standing == Standing::NotReady);
+    let (votes, _) = unready?;
+    let hold = match votes.when {
+        When::AllTargetsReady => all_targets(votes),
+        When::AnyTargetReady => None,
+    };
+    let hold = hold.unwrap_or_else(|| no_target_at(votes, &common.shown()));
+    Some(not_signed(votes, &hold).unwrap_or(hold))
+}
+
+fn no_target_at(votes: &SourceVotes<'_>, shown: &str) -> Hold {
+    let name = &votes.source.name;
+    Hold::new(
+        HoldReason::SourceNotReady,
+        format!("no target of {name} is ready at {shown}"),
+        format!("one target of {name} that is ready at {shown}"),
+    )
+}
+
+/// Names the newest revision of each source environment.
+fn no_common_revision(sources: &SourceEnvironments<'_>) -> Hold {
+    let names: Vec<_> = sources.all.iter().map(|it| it.source.name.as_str()).collect();
+    let newest = |votes: &SourceVotes<'_>| {
+        let name = &votes.source.name;
+        let Some((revision, shown)) = votes.newest_known() else {
+            return format!("{name} has none");
+        };
+        match votes.rejects(revision) {
+            true => format!("{name} has {shown}, which was rejected there"),
+            false => format!("{name} has {shown}"),
+        }
+    };
+    let newest: Vec<_> = sources.all.iter().map(newest).collect();
+    let (names, newest) = (list(&names), list(&newest));
+    Hold::new(
+        HoldReason::NoCommonRevision,
+        format!("no revision is verified in each of {names}: {newest}"),
+        format!("one revision that is verified in each of {names}"),
+    )
+}
+
 /// Why nothing is known about the source environment.
 fn not_observed(votes: &SourceVotes<'_>) -> Option<Hold> {
     let name = &votes.source.name;
+    if votes.source.targets.is_empty() {
+        return Some(Hold::new(
+            HoldReason::SourceNotDeployed,
+            format!("{name} has no targets"),
+            format!("targets of {name}, or `after` without {name}"),
+        ));
+    }
     if let Some(namespace) = unmatched_selector(votes.model, votes.source) {
         return Some(Hold::new(
             HoldReason::SourceNotReady,
@@ -174,7 +246,9 @@ fn one_digest(question: &CandidateQuestion<'_>) -> GateVerdict {
         .flat_map(|site| site.targets.iter().copied());
     let here = here.filter(|target| target.revision.as_ref() == Some(revision));
     let all = question.candidate.vouched_by.iter().copied().chain(here);
-    let digests: BTreeSet<&str> = all.filter_map(|target| target.digest.as_deref()).collect();
+    let recorded = question.candidate.digests.iter().copied();
+    let digests = all.filter_map(|target| target.digest.as_deref());
+    let digests: BTreeSet<&str> = digests.chain(recorded).collect();
     let digests: Vec<&str> = digests.into_iter().collect();
     let differ = (digests.len() > 1).then(|| {
         Hold::new(
@@ -209,24 +283,29 @@ fn shared_source(question: &CandidateQuestion<'_>) -> GateVerdict {
     let hold = shared.map(|shared| {
         Hold::new(
             HoldReason::SharedSource,
-            format!("this environment and the one before it both follow {shared}"),
+            format!("this environment and its source environment both follow {shared}"),
             "`track` with the image's name, or a source of its own",
         )
     });
     hold.into()
 }
 
-/// Whether the revision has failed in the source environment since the promotion was created.
+/// Whether the revision has failed in a source environment since the promotion was created.
 fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
-    let spec = &question.promotion.spec;
-    let source = source_of(&question.pipeline.spec, &spec.environment);
-    let source = source.filter(|_| is_unmerged(question.promotion));
-    let Some(source) = source.map(|it| it.name.as_str()) else {
+    if !is_unmerged(question.promotion) {
         return GateVerdict::Pass;
+    }
+    let spec = &question.promotion.spec;
+    let verified_at = spec.verified_at.as_ref().map(|at| at.0);
+    let when = question.settings.and_then(|settings| settings.when);
+    let failed = |source: &Environment| {
+        let status = question.model.environments.get(&source.name)?;
+        let when = when.unwrap_or_else(|| default_when(&status.targets));
+        let because = failed_since(status, &spec.revision, verified_at, when)?;
+        Some((source.name.clone(), because))
     };
-    let status = question.model.environments.get(source);
-    let failed = status.and_then(|status| failed_since(status, spec, question.settings));
-    let Some(because) = failed else {
+    let sources = sources(&question.pipeline.spec, &spec.environment);
+    let Some((source, because)) = sources.into_iter().find_map(failed) else {
         return GateVerdict::Pass;
     };
     let shown = spec.shown_revision();
@@ -237,23 +316,22 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
     ))
 }
 
-/// How the revision failed: it fails now, or it did after it was verified and has not recovered.
-fn failed_since(
+/// How a revision failed in a source environment: it fails now, or it did after it was verified and has not
+/// recovered.
+pub(crate) fn failed_since(
     source: &EnvironmentStatus,
-    spec: &PromotionSpec,
-    settings: Option<&PromotionSettings>,
+    revision: &str,
+    verified_at: Option<Timestamp>,
+    when: When,
 ) -> Option<String> {
-    let revision = spec.revision.as_str();
     let targets = source.targets.as_slice();
     let failing = targets
         .iter()
         .find(|it| failed_revision(it) == Some(revision));
     let is_ready =
         |target: &TargetStatus| target.ready && target.revision.as_deref() == Some(revision);
-    let when = settings.and_then(|settings| settings.when);
     let is_vouched_for = targets.iter().any(is_ready)
-        && (failing.is_none()
-            || when.unwrap_or_else(|| default_when(targets)) == When::AnyTargetReady);
+        && (failing.is_none() || when == When::AnyTargetReady);
     if is_vouched_for {
         return None;
     }
@@ -261,8 +339,8 @@ fn failed_since(
         let because = failure_message(target).map(|text| format!(": {text}"));
         return Some(because.unwrap_or_default());
     }
-    let verified_at = spec.verified_at.as_ref()?;
-    let is_later = |at: &api::Time| at.0 >= verified_at.0;
+    let verified_at = verified_at?;
+    let is_later = |at: &api::Time| at.0 >= verified_at;
     let mut failures = source.failures.iter().filter(|it| it.revision == revision);
     let failure = failures.find(|it| it.at.as_ref().is_some_and(is_later))?;
     let because = failure.message.as_ref().map(|text| format!(": {text}"));

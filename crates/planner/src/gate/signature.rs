@@ -1,13 +1,13 @@
 //! Gate `signature`: where `requireVerifiedSource` is set, Flux has verified the signature of the revision in
-//! the source environment, or in the environment itself when the revision came there before.
+//! every source environment, or in the environment itself when the revision came there before.
 
 use api::pipeline::{EnvironmentStatus, PipelineSpec, PipelineStatus, PromotionSettings};
 
 use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
 use crate::{
     hold::{Hold, HoldReason},
-    plan::source_of,
     promotion_phase::is_unmerged,
+    sources::{sources, takes_proposals},
 };
 
 pub(super) const GATE: Gate = Gate {
@@ -60,17 +60,25 @@ impl Entry<'_> {
         if !is_required || self.is_signed_in(self.environment) {
             return None;
         }
-        let (whose, is_signed) = match source_of(self.spec, self.environment) {
-            Some(source) => (source.name.as_str(), self.is_signed_in(&source.name)),
-            None => ("the pipeline's source", self.is_signed_proposal()),
-        };
-        (!is_signed).then(|| {
-            Hold::new(
-                HoldReason::SourceNotVerified,
-                format!("Flux has not verified a signature of {shown} in {whose}"),
-                format!("a signed artifact, and `verify` in the Flux source of {whose}"),
-            )
-        })
+        let whose = self.unsigned_source()?;
+        Some(Hold::new(
+            HoldReason::SourceNotVerified,
+            format!("Flux has not verified a signature of {shown} in {whose}"),
+            format!("a signed artifact, and `verify` in the Flux source of {whose}"),
+        ))
+    }
+
+    /// The first source where Flux has not verified the revision.
+    fn unsigned_source(&self) -> Option<&str> {
+        let sources = sources(self.spec, self.environment);
+        if sources.is_empty() {
+            return match takes_proposals(self.spec, self.environment) {
+                true => (!self.is_signed_proposal()).then_some("the pipeline's source"),
+                false => Some(self.environment),
+            };
+        }
+        let mut names = sources.into_iter().map(|it| it.name.as_str());
+        names.find(|name| !self.is_signed_in(name))
     }
 
     fn is_signed_in(&self, environment: &str) -> bool {

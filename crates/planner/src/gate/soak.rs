@@ -1,11 +1,13 @@
-//! Gate `soak`: the source environment has been ready at the revision without a break for `soak`.
+//! Gate `soak`: every source environment has been ready at the revision without a break for `soak`.
 
 use api::pipeline::When;
 
 use super::{Ask, Gate, GateStage, GateVerdict, readiness, verified};
 use crate::{
     hold::{Hold, HoldReason},
-    plan::{CandidateSource, SourceVotes, TargetVote},
+    plan::{
+        CandidateSource, CommonRevision, SourceEnvironments, SourceVotes, Standing, TargetVote,
+    },
     time::Timestamp,
 };
 
@@ -18,12 +20,18 @@ pub(super) const GATE: Gate = Gate {
 };
 
 fn ask(source: &CandidateSource<'_>) -> GateVerdict {
-    let CandidateSource::Environment(votes) = source else {
-        return GateVerdict::Pass;
-    };
     if readiness::ask(source).is_closed() || verified::ask(source).is_closed() {
         return GateVerdict::NotAsked;
     }
+    let votes = match source {
+        CandidateSource::Environment(votes) => votes,
+        CandidateSource::Environments(sources) => {
+            let newest = sources.newest();
+            let newest = newest.filter(|_| sources.candidate().is_none());
+            return newest.and_then(|it| of_common(sources, it)).into();
+        }
+        CandidateSource::Nothing | CandidateSource::Proposal { .. } => return GateVerdict::Pass,
+    };
     if votes.candidate().is_some() {
         return GateVerdict::Pass;
     }
@@ -40,6 +48,21 @@ fn ask(source: &CandidateSource<'_>) -> GateVerdict {
         }
     };
     hold.into()
+}
+
+/// The hold of a common revision that is still soaking, of the source environment where that takes longest.
+pub(crate) fn of_common(
+    sources: &SourceEnvironments<'_>,
+    common: &CommonRevision<'_>,
+) -> Option<Hold> {
+    let soaking = sources.standings(common).filter_map(|(votes, standing)| {
+        let Standing::Ready(opens_at) = standing else {
+            return None;
+        };
+        (opens_at > votes.now).then_some((votes, opens_at))
+    });
+    let (votes, opens_at) = soaking.max_by_key(|(_, opens_at)| *opens_at)?;
+    Some(hold(votes, &common.shown(), opens_at))
 }
 
 /// The hold of a revision that is still soaking.

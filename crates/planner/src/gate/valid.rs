@@ -8,7 +8,8 @@ use api::{
 use super::{Ask, EnvironmentQuestion, Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
     hold::{Hold, HoldReason},
-    plan::{CandidateSource, source_of},
+    plan::CandidateSource,
+    sources::{receives_nothing, takes_proposals},
     validity,
 };
 
@@ -43,7 +44,7 @@ fn settings(question: &EnvironmentQuestion<'_>) -> GateVerdict {
     if let Some(hold) = version_tag_of_range(question) {
         return GateVerdict::Wait(hold);
     }
-    let is_moved_by_others = source_of(spec, name).is_none() && spec.source.is_none();
+    let is_moved_by_others = receives_nothing(spec, name);
     if spec.app_ref.is_none() && !is_moved_by_others {
         let sentence = "without appRef the apps are shown but not promoted";
         let resolved_by = "an appRef in the pipeline";
@@ -99,7 +100,7 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
     if let Some(hold) = invalid_spec(spec) {
         return GateVerdict::Wait(hold);
     }
-    let is_first = source_of(spec, &question.environment.name).is_none();
+    let is_first = takes_proposals(spec, &question.environment.name);
     let is_requested = question.promotion.spec.request.is_some();
     invalid_source(spec)
         .filter(|_| is_first && !is_requested)

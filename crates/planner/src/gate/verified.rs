@@ -1,4 +1,4 @@
-//! Gate `verified`: the revision passed every check in `verify` of the source environment.
+//! Gate `verified`: the revision passed every check in `verify` of every source environment.
 //!
 //! Of an existing promotion it is asked only whether a check has failed since. A source that has moved on to
 //! another revision, so that its checks have ended, is no failure.
@@ -9,8 +9,9 @@ use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, readiness};
 use crate::{
     checks::CheckStates,
     hold::{Hold, HoldReason},
-    plan::{CandidateSource, SourceVotes, source_of},
+    plan::{CandidateSource, CommonRevision, SourceEnvironments, SourceVotes, Standing},
     promotion_phase::is_unmerged,
+    sources::sources,
 };
 
 pub(super) const GATE: Gate = Gate {
@@ -22,8 +23,10 @@ pub(super) const GATE: Gate = Gate {
 };
 
 pub(super) fn ask(source: &CandidateSource<'_>) -> GateVerdict {
-    let CandidateSource::Environment(votes) = source else {
-        return GateVerdict::Pass;
+    let votes = match source {
+        CandidateSource::Environment(votes) => votes,
+        CandidateSource::Environments(sources) => return ask_all(source, sources),
+        CandidateSource::Nothing | CandidateSource::Proposal { .. } => return GateVerdict::Pass,
     };
     if votes.source.verify.is_none() {
         return GateVerdict::Pass;
@@ -55,6 +58,33 @@ pub(super) fn ask(source: &CandidateSource<'_>) -> GateVerdict {
     }
 }
 
+/// Whether the newest revision that several source environments have passed the checks of each.
+fn ask_all(source: &CandidateSource<'_>, sources: &SourceEnvironments<'_>) -> GateVerdict {
+    if readiness::ask(source).is_closed() {
+        return GateVerdict::NotAsked;
+    }
+    match sources.newest().filter(|_| sources.candidate().is_none()) {
+        Some(common) => of_common(sources, common),
+        None => GateVerdict::Pass,
+    }
+}
+
+/// The answer of the first source environment whose checks a common revision has not passed.
+pub(crate) fn of_common(
+    sources: &SourceEnvironments<'_>,
+    common: &CommonRevision<'_>,
+) -> GateVerdict {
+    let revision = common.revision;
+    let mut standings = sources.standings(common);
+    let open = standings.find(|(votes, standing)| {
+        matches!(standing, Standing::Ready(_)) && !votes.checks(revision).have_passed()
+    });
+    match open {
+        Some((votes, _)) => closed(votes, revision, &common.shown()),
+        None => GateVerdict::Pass,
+    }
+}
+
 /// The answer about a revision that has not passed its checks.
 pub(crate) fn closed(votes: &SourceVotes<'_>, revision: &str, shown: &str) -> GateVerdict {
     let name = &votes.source.name;
@@ -80,15 +110,21 @@ fn failed_verdict(source: &str, shown: &str, failure: &str) -> GateVerdict {
     ))
 }
 
-/// Whether a check of the source environment has failed for the revision since the promotion was created.
+/// Whether a check of a source environment has failed for the revision since the promotion was created.
 fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
+    if !is_unmerged(question.promotion) {
+        return GateVerdict::Pass;
+    }
+    let sources = sources(&question.pipeline.spec, &question.promotion.spec.environment);
+    let verified = sources.iter().filter(|it| it.verify.is_some());
+    let mut verdicts = verified.map(|source| again_in(question, &source.name));
+    let closed = verdicts.find(GateVerdict::is_closed);
+    closed.unwrap_or(GateVerdict::Pass)
+}
+
+fn again_in(question: &PromotionQuestion<'_>, source: &str) -> GateVerdict {
     let spec = &question.promotion.spec;
     let pipeline = &question.pipeline.spec;
-    let source = source_of(pipeline, &spec.environment);
-    let source = source.filter(|it| is_unmerged(question.promotion) && it.verify.is_some());
-    let Some(source) = source.map(|it| it.name.as_str()) else {
-        return GateVerdict::Pass;
-    };
     let status = question.model.environments.get(source);
     let states = CheckStates::verify(pipeline, source, status, &spec.revision);
     let shown = shown(&spec.revision, Some(&spec.version));

@@ -19,6 +19,7 @@ use crate::{
     conditions::cut,
     fold::{ReportMeaning, proposed_revision_and_version, revision_and_version},
     site::{RELEASE_REPORT, is_report_of},
+    sources::{followers, takes_proposals},
     time::{Timestamp, later, stored},
     validity,
 };
@@ -162,14 +163,12 @@ pub fn evaluate_event(
         Ok(revision) => revision,
         Err(refusal) => return refuse(refusal),
     };
-    let environments = &pipeline.spec.environments;
-    let index = environments.iter().position(|it| it.name == environment);
-    let Some(index) = index else {
+    let mut environments = pipeline.spec.environments.iter();
+    let Some(reporting) = environments.find(|it| it.name == environment) else {
         return refuse(HookRefusal::unknown(pipeline, environment));
     };
-    let next = environments.get(index + 1);
-    let answer = answer(pipeline, &environments[index], next, &revision);
-    let Some(key) = about(pipeline, &environments[index], event, is_signed) else {
+    let answer = answer(pipeline, reporting, &revision);
+    let Some(key) = about(pipeline, reporting, event, is_signed) else {
         return match answer {
             HookAnswer::NothingNext(refusal) => refuse(refusal),
             _ => refuse(HookRefusal::OtherObject),
@@ -208,7 +207,7 @@ pub fn evaluate_release(pipeline: &Pipeline, revision: &str, at: Timestamp) -> H
         return refuse(HookRefusal::BadRevision);
     }
     let mut environments = pipeline.spec.environments.iter();
-    let first = environments.find(|environment| !environment.targets.is_empty());
+    let first = environments.find(|it| takes_proposals(&pipeline.spec, &it.name));
     let report = Report {
         revision: revision.to_owned(),
         at: Some(stored(at)),
@@ -247,20 +246,22 @@ fn revision(event: &FluxEvent) -> Result<String, HookRefusal> {
 }
 
 /// The answer to an event that is about the right object.
-fn answer(
-    pipeline: &Pipeline,
-    environment: &Environment,
-    next: Option<&Environment>,
-    revision: &str,
-) -> HookAnswer {
-    let Some(next) = next else {
+fn answer(pipeline: &Pipeline, environment: &Environment, revision: &str) -> HookAnswer {
+    let followers = followers(&pipeline.spec, &environment.name);
+    let Some(next) = followers.first() else {
         return HookAnswer::NothingNext(HookRefusal::LastEnvironment(environment.name.clone()));
     };
-    if next.targets.is_empty() {
+    let with_targets = followers.iter().filter(|it| !it.targets.is_empty());
+    let (revision, _) = revision_and_version(&pipeline.spec, revision);
+    let mut answers = with_targets
+        .map(|it| promote_into(pipeline, Some(environment), &it.name, revision.clone()))
+        .peekable();
+    if answers.peek().is_none() {
         return HookAnswer::NothingNext(HookRefusal::NoTargets(next.name.clone()));
     }
-    let (revision, _) = revision_and_version(&pipeline.spec, revision);
-    promote_into(pipeline, Some(environment), &next.name, revision)
+    // Of several, the first that promotions lead into.
+    let awaited = answers.find(|it| matches!(it, HookAnswer::Await(_)));
+    awaited.unwrap_or(HookAnswer::CannotPromote)
 }
 
 fn promote_into(

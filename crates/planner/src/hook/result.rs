@@ -6,7 +6,7 @@ use api::{
     promotion::{Phase, PromotionStatus},
 };
 
-use crate::gate::approvals::is_awaited;
+use crate::{gate::approvals::is_awaited, sources::sources};
 
 /// The promotion a caller waits for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -61,7 +61,10 @@ pub fn promotion_result(
     }
     match environment.hold {
         Some(_) => Some(PromotionResult::Held),
-        None => runs(environment, &awaited.revision).then_some(PromotionResult::Quiet),
+        None if runs(environment, &awaited.revision) => Some(PromotionResult::Quiet),
+        // It has what all its source environments have, and the revision is not in each of them yet.
+        None => (sources(&pipeline.spec, &awaited.environment).len() > 1)
+            .then_some(PromotionResult::Held),
     }
 }
 

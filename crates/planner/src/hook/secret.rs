@@ -2,6 +2,8 @@
 
 use api::pipeline::PipelineSpec;
 
+use crate::sources::followers;
+
 /// The Secret whose `hmac-key` signs reports.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ReportSecret<'a> {
@@ -11,18 +13,19 @@ pub struct ReportSecret<'a> {
     pub is_required: bool,
 }
 
-/// The Secret for reports from an environment: the pipeline's, else the one of the environment that
-/// comes next, else its own. The Weave pipeline-controller used the pipeline's only, so that without one callers
+/// The Secret for reports from an environment: the pipeline's, else the one of the first environment that
+/// comes after it, else its own. The Weave pipeline-controller used the pipeline's only, so that without one callers
 /// may sign but need not.
 pub fn report_secret<'a>(spec: &'a PipelineSpec, environment: &str) -> Option<ReportSecret<'a>> {
     if let Some(name) = of_pipeline(spec) {
         let is_required = true;
         return Some(ReportSecret { name, is_required });
     }
-    let mut from_here = spec.environments.iter().map(|known| known.name.as_str());
-    let own = from_here.by_ref().find(|name| *name == environment)?;
-    let next = from_here.next().and_then(|next| into(spec, next));
-    let name = next.or_else(|| into(spec, own))?;
+    let mut environments = spec.environments.iter();
+    let own = environments.find(|it| it.name == environment)?;
+    let followers = followers(spec, environment).into_iter();
+    let next = followers.filter_map(|it| into(spec, &it.name)).next();
+    let name = next.or_else(|| into(spec, &own.name))?;
     let is_required = false;
     Some(ReportSecret { name, is_required })
 }

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use api::{pipeline::TargetStatus, revision::is_digest};
 
-use super::{candidate::source_of, input::PlanInput};
+use super::input::PlanInput;
+use crate::sources::sources;
 
 impl PlanInput<'_> {
-    /// The digest of the artifact of a version: that of the environment before, else that of any target,
+    /// The digest of the artifact of a version: that of the source environments, else that of any target,
     /// else that of the history or of an earlier promotion. Nothing where the revision is a digest itself, and where it is
     /// not clear.
     pub(super) fn artifact_digest(&self, environment: &str, revision: &str) -> Option<String> {
@@ -18,9 +19,8 @@ impl PlanInput<'_> {
             let is_here = target.revision.as_deref() == Some(revision);
             target.digest.clone().filter(|_| is_here)
         };
-        let source = source_of(self.spec, environment);
-        let source = source.and_then(|source| self.model.environments.get(&source.name));
-        let source = source.into_iter().flat_map(|it| &it.targets);
+        let sources = sources(self.spec, environment);
+        let source = sources.iter().flat_map(|it| self.targets(&it.name));
         let all = self.model.environments.values().flat_map(|it| &it.targets);
         let ran = self.model.environments.values().flat_map(|it| &it.ran);
         let ran = ran.filter(|ran| ran.revision == revision);

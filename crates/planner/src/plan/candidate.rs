@@ -12,7 +12,7 @@ use api::{
     revision::shown,
 };
 
-use super::input::PlanInput;
+use super::{common_revision::SourceEnvironments, input::PlanInput};
 use crate::{
     checks::CheckStates,
     evidence::relies_on_reports,
@@ -21,6 +21,7 @@ use crate::{
     hold::Hold,
     site::environment_report_key,
     time::{Timestamp, later},
+    sources::{sources, takes_proposals},
     version_order,
 };
 
@@ -33,8 +34,10 @@ pub(crate) struct Candidate<'a> {
     pub(crate) verified_at: Option<Timestamp>,
     /// The targets that run it; none when the pipeline's source proposes it.
     pub(crate) vouched_by: Vec<&'a TargetStatus>,
-    /// The hold of a newer revision that is still soaking.
-    pub(crate) soaking: Option<Hold>,
+    /// The digests that source environments have recorded for it, where they are not those of their targets.
+    pub(crate) digests: Vec<&'a str>,
+    /// The hold of a newer revision that is not verified yet.
+    pub(crate) newer: Option<Hold>,
 }
 
 /// Where the next revision of an environment comes from.
@@ -46,8 +49,10 @@ pub(crate) enum CandidateSource<'a> {
         spec: &'a PipelineSpec,
         proposal: Option<&'a Proposal>,
     },
-    /// The environment before it.
+    /// The environment that it comes after.
     Environment(SourceVotes<'a>),
+    /// The environments that it comes after.
+    Environments(SourceEnvironments<'a>),
 }
 
 impl<'a> CandidateSource<'a> {
@@ -56,28 +61,27 @@ impl<'a> CandidateSource<'a> {
         environment: &Environment,
         settings: &PromotionSettings,
     ) -> Self {
-        let Some(source) = source_of(input.spec, &environment.name) else {
-            return match &input.spec.source {
-                None => Self::Nothing,
-                Some(_) => Self::Proposal {
-                    spec: input.spec,
-                    proposal: input.model.proposal.as_ref(),
-                },
-            };
-        };
-        let targets = input.targets(&source.name);
-        let status = input.status(&source.name);
-        let soak = settings.soak.as_ref();
-        Self::Environment(SourceVotes {
-            pipeline: input.pipeline,
-            model: input.model,
-            source,
-            targets,
-            reported: status.and_then(|status| status.reported.as_ref()),
-            when: settings.when.unwrap_or_else(|| default_when(targets)),
-            soak: soak.map_or(Duration::ZERO, |soak| soak.length()),
-            now: input.now,
-        })
+        let sources = sources(input.spec, &environment.name);
+        let votes = |source| SourceVotes::new(input, source, settings);
+        match sources.as_slice() {
+            [source] => Self::Environment(votes(source)),
+            [] => Self::of_pipeline(input, environment),
+            several => Self::Environments(SourceEnvironments::new(
+                several.iter().copied().map(votes).collect(),
+            )),
+        }
+    }
+
+    /// What comes into an environment that comes after no other.
+    fn of_pipeline(input: &PlanInput<'a>, environment: &Environment) -> Self {
+        let takes_proposals = takes_proposals(input.spec, &environment.name);
+        match input.spec.source.as_ref().filter(|_| takes_proposals) {
+            None => Self::Nothing,
+            Some(_) => Self::Proposal {
+                spec: input.spec,
+                proposal: input.model.proposal.as_ref(),
+            },
+        }
     }
 
     /// The revision that passes the gates of its source.
@@ -85,6 +89,7 @@ impl<'a> CandidateSource<'a> {
         match self {
             Self::Nothing => None,
             Self::Environment(votes) => votes.candidate(),
+            Self::Environments(sources) => sources.candidate(),
             Self::Proposal { proposal, .. } => {
                 let proposal = proposal.as_ref()?;
                 let revision = proposal.revision.clone()?;
@@ -93,7 +98,8 @@ impl<'a> CandidateSource<'a> {
                     revision,
                     verified_at: None,
                     vouched_by: Vec::new(),
-                    soaking: None,
+                    digests: Vec::new(),
+            newer: None,
                 })
             }
         }
@@ -103,19 +109,13 @@ impl<'a> CandidateSource<'a> {
 impl<'a> CandidateSource<'a> {
     /// The revision that the environment gets next once its source passes the gates: the newest that the
     /// source has, whether or not it is ready or has soaked.
-    pub(super) fn prospect(&self) -> Option<Candidate<'a>> {
+    pub(crate) fn prospect(&self) -> Option<Candidate<'a>> {
         match self {
             Self::Environment(votes) => votes.prospect(),
+            Self::Environments(sources) => sources.prospect(),
             _ => self.candidate(),
         }
     }
-}
-
-/// The nearest earlier environment that has targets.
-pub(crate) fn source_of<'a>(spec: &'a PipelineSpec, environment: &str) -> Option<&'a Environment> {
-    let environments = spec.environments.iter();
-    let earlier = environments.take_while(|it| it.name != environment);
-    earlier.filter(|it| !it.targets.is_empty()).last()
 }
 
 /// Where reports are all there is, one is enough, as for the Weave pipeline-controller.
@@ -135,8 +135,8 @@ pub(crate) struct SourceVotes<'a> {
     /// What is reported about the environment without naming a target.
     pub(crate) reported: Option<&'a ReportedRevision>,
     pub(crate) when: When,
-    soak: Duration,
-    now: Timestamp,
+    pub(super) soak: Duration,
+    pub(crate) now: Timestamp,
 }
 
 /// The revision that one target is ready at, or that a report without a target names.
@@ -159,6 +159,22 @@ impl TargetVote<'_> {
 }
 
 impl<'a> SourceVotes<'a> {
+    fn new(input: &PlanInput<'a>, source: &'a Environment, settings: &PromotionSettings) -> Self {
+        let targets = input.targets(&source.name);
+        let status = input.status(&source.name);
+        let soak = settings.soak.as_ref();
+        Self {
+            pipeline: input.pipeline,
+            model: input.model,
+            source,
+            targets,
+            reported: status.and_then(|status| status.reported.as_ref()),
+            when: settings.when.unwrap_or_else(|| default_when(targets)),
+            soak: soak.map_or(Duration::ZERO, |soak| soak.length()),
+            now: input.now,
+        }
+    }
+
     /// The revision that has been ready for long enough.
     pub(crate) fn candidate(&self) -> Option<Candidate<'a>> {
         match self.when {
@@ -175,7 +191,8 @@ impl<'a> SourceVotes<'a> {
             version: self.version(revision),
             verified_at: Some(opens_at),
             vouched_by: self.targets.iter().collect(),
-            soaking: None,
+            digests: Vec::new(),
+            newer: None,
         })
     }
 
@@ -194,7 +211,8 @@ impl<'a> SourceVotes<'a> {
             version: vote.version().to_owned(),
             verified_at: Some(self.opens_at(vote)),
             vouched_by: vote.target.into_iter().collect(),
-            soaking: is_newer.then(soaking),
+            digests: Vec::new(),
+            newer: is_newer.then(soaking),
         })
     }
 
@@ -214,7 +232,8 @@ impl<'a> SourceVotes<'a> {
             version: vote.version().to_owned(),
             verified_at: None,
             vouched_by: self.targets.iter().filter(runs).collect(),
-            soaking: None,
+            digests: Vec::new(),
+            newer: None,
         })
     }
 

@@ -11,7 +11,7 @@ use api::{
 
 use super::{
     EnvironmentPlan, Step, cancel,
-    candidate::{Candidate, source_of},
+    candidate::Candidate,
     gates::Answers,
     input::PlanInput,
     request, rollback,
@@ -28,6 +28,7 @@ use crate::{
         was_merged,
     },
     site_state::SiteState,
+    sources::sources,
     time::Timestamp,
     validity,
 };
@@ -111,18 +112,25 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
     }
 }
 
-/// What ran, with the promotion that brought each revision. What Flux verified in the environment before is
-/// verified.
+/// What ran, with the promotion that brought each revision. What Flux verified in every source environment
+/// is verified.
 fn with_promotions(input: &PlanInput<'_>, name: &str, here: &[&Promotion]) -> Vec<RanRevision> {
     let status = input.status(name);
-    let source = source_of(input.spec, name).and_then(|it| input.status(&it.name));
+    let sources = sources(input.spec, name);
+    let was_signed = |revision: &str| {
+        let is_signed_in = |it: &&Environment| {
+            let status = input.status(&it.name);
+            status.is_some_and(|status| is_signed(status, revision))
+        };
+        !sources.is_empty() && sources.iter().all(is_signed_in)
+    };
     let mut ran = status.map(|status| status.ran.clone()).unwrap_or_default();
     for entry in ran.iter_mut().filter(|entry| entry.promotion.is_none()) {
         let mut newest_first = here.iter().rev();
         let brought = newest_first
             .find(|promotion| promotion.spec.revision == entry.revision && was_merged(promotion));
         if let Some(promotion) = brought {
-            entry.signed |= source.is_some_and(|it| is_signed(it, &entry.revision));
+            entry.signed |= was_signed(&entry.revision);
             entry.approved |= promotion.spec.given_approvals().next().is_some();
             entry.promotion = Some(name_of(promotion));
         }
@@ -224,7 +232,7 @@ impl SitePlanner<'_> {
             return self.hold_all(hold, Some(candidate), decision);
         }
         self.decide_all(&WantedRevision::of(candidate), decision);
-        self.hold_newer(candidate.soaking.clone(), decision);
+        self.hold_newer(candidate.newer.clone(), decision);
     }
 
     /// Reports the hold of a revision that the source does not vouch for yet, unless what is under way has

@@ -14,6 +14,7 @@ use crate::{
     plan::{EnvironmentPlan, Plan, Step},
     release::{failed_release, failed_revision, failure_message, running},
     site::target_name,
+    sources::{is_chain, sources},
     validity, version_order,
 };
 
@@ -64,6 +65,7 @@ fn environment_text(
         None => running_text(targets),
     };
     let mut lines = vec![format!("{name}: {runs}")];
+    lines.extend(sources_line(pipeline, name));
     let published = status.map(inputs::published_revisions).unwrap_or_default();
     if !published.is_empty() {
         lines.push(format!("  clusters that ask get {}", list(&published)));
@@ -79,6 +81,16 @@ fn environment_text(
         lines.extend(plan_lines(pipeline, environment, says, plan));
     }
     lines.join("\n")
+}
+
+/// Which environments it comes after, where the list does not say so.
+fn sources_line(pipeline: &Pipeline, name: &str) -> Option<String> {
+    if is_chain(&pipeline.spec) {
+        return None;
+    }
+    let sources = sources(&pipeline.spec, name);
+    let names: Vec<_> = sources.iter().map(|it| it.name.as_str()).collect();
+    (!names.is_empty()).then(|| format!("  comes after {}", list(&names)))
 }
 
 /// What the targets of an environment run, and which are not ready.

@@ -284,7 +284,9 @@ fn soak(pipeline: &Pipeline, model: &PipelineStatus, spec: &PromotionSpec) -> Op
     };
     // Of several source environments, the one where it lasts longest.
     let sources = sources(&pipeline.spec, &spec.environment);
-    let since = sources.iter().filter_map(|it| Some((*it, since(&it.name)?)));
+    let since = sources
+        .iter()
+        .filter_map(|it| Some((*it, since(&it.name)?)));
     let (source, since) = since.max_by_key(|(_, since)| *since)?;
     let settings = pipeline.spec.promotion_into(&spec.environment);
     let soak = settings.and_then(|settings| settings.soak.clone());

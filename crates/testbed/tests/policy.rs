@@ -439,6 +439,7 @@ async fn the_largest_pipeline_is_within_the_cost_limit() {
                 let policy = json!({"count": 2, "from": from});
                 json!({
                     "name": format!("environment-{it}"), "targets": [{"namespace": "shop"}],
+                    "after": (it.max(16) - 16..it).map(|it| format!("environment-{it}")).collect::<Vec<_>>(),
                     "promotion": {
                         "strategy": {"notification": {}}, "soak": format!("{soak}m"), "approvalPolicy": policy,
                     },
@@ -621,6 +622,11 @@ async fn weakening_needs_the_right_to_approve() {
         ("8/promotion/requireVerifiedSource", Value::Null),
         ("8/targets", json!([{"namespace": "elsewhere"}])),
         ("0/promotion/when", json!("AnyTargetReady")),
+        // Another source for a guarded environment.
+        ("6/after", json!(["dev"])),
+        ("6/after", json!(["late", "dev"])),
+        ("6/after", json!([])),
+        ("5/targets", json!([])),
     ] {
         let users = [
             "patcher",
@@ -653,6 +659,26 @@ async fn weakening_needs_the_right_to_approve() {
         check("approver", redefined, "ok").await;
         check("approver", guarded(), "ok").await;
     }
+    for order in [
+        |it: &mut Vec<Value>| it.swap(5, 6),
+        |it: &mut Vec<Value>| {
+            it.insert(6, json!({"name": "new", "targets": [{"namespace": "new"}]}));
+        },
+    ] {
+        let mut reordered = guarded();
+        order(reordered["spec"]["environments"].as_array_mut().unwrap());
+        check("patcher", reordered.clone(), "what guards").await;
+        check("approver", reordered, "ok").await;
+        check("approver", guarded(), "ok").await;
+    }
+    // What it comes after stays the same.
+    let same = edited("6/after", json!(["late"]));
+    check("patcher", same, "ok").await;
+    let mut last = guarded();
+    let environments = last["spec"]["environments"].as_array_mut().unwrap();
+    environments.push(json!({"name": "lab", "targets": [{"namespace": "lab"}], "after": []}));
+    check("patcher", last, "ok").await;
+    check("patcher", guarded(), "ok").await;
     let mut more = guarded();
     more["spec"]["environments"][9]["verify"]["checks"] = json!(["smoke", "ticket"]);
     check("patcher", more, "ok").await;
@@ -677,8 +703,9 @@ async fn rights_are_checked_for_many_environments_at_once() {
     // For more environments at once, the right for the whole pipeline is needed.
     let guarded = || {
         let mut pipeline = guarded();
-        let environments = pipeline["spec"]["environments"].as_array_mut();
-        environments.unwrap().truncate(8);
+        let environments = pipeline["spec"]["environments"].as_array_mut().unwrap();
+        environments.truncate(7);
+        environments.push(json!({"name": "lab", "targets": [{"namespace": "lab"}]}));
         pipeline
     };
     let check = |user, patch, expected| world.check(user, "Pipeline", patch, expected);
@@ -696,11 +723,11 @@ async fn rights_are_checked_for_many_environments_at_once() {
     check("operator", suspended(false), "ok").await;
     // Removing a suspended environment, to add it again, resumes it.
     let mut first = guarded();
-    first["spec"]["environments"][0]["suspend"] = json!(true);
+    first["spec"]["environments"][7]["suspend"] = json!(true);
     check("operator", first, "ok").await;
     let mut without = guarded();
     let environments = without["spec"]["environments"].as_array_mut();
-    environments.unwrap().remove(0);
+    environments.unwrap().remove(7);
     check("patcher", without.clone(), no_right).await;
     check("operator", without, "ok").await;
     check("patcher", guarded(), "ok").await;
@@ -708,7 +735,7 @@ async fn rights_are_checked_for_many_environments_at_once() {
     check(
         "patcher",
         none.clone(),
-        "what guards test-1, test-2, test-3, test-4, late, prod, live of",
+        "what guards test-1, test-2, test-3, test-4, late, prod of",
     )
     .await;
     // One right for each of them, and none for the whole pipeline.
@@ -721,7 +748,7 @@ async fn rights_are_checked_for_many_environments_at_once() {
         )
         .await;
     }
-    for name in ["late", "live"] {
+    for name in ["late", "lab"] {
         let resource = format!("pipelines/{name}");
         let approver = user(
             &format!("{name}-approver"),
@@ -731,7 +758,7 @@ async fn rights_are_checked_for_many_environments_at_once() {
         apply(&world.plane.client(), approver).await;
     }
     let everywhere = "ann of tester-1s and tester-2s and tester-3s and tester-4s and late-approvers \
-                      and live-approvers and prod-approvers and dev-approvers";
+                      and lab-approvers and prod-approvers and dev-approvers";
     check(everywhere, suspended(true), "ok").await;
     check(everywhere, none, "ok").await;
 }

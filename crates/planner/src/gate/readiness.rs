@@ -94,7 +94,11 @@ fn no_target_at(votes: &SourceVotes<'_>, shown: &str) -> Hold {
 
 /// Names the newest revision of each source environment.
 fn no_common_revision(sources: &SourceEnvironments<'_>) -> Hold {
-    let names: Vec<_> = sources.all.iter().map(|it| it.source.name.as_str()).collect();
+    let names: Vec<_> = sources
+        .all
+        .iter()
+        .map(|it| it.source.name.as_str())
+        .collect();
     let newest = |votes: &SourceVotes<'_>| {
         let name = &votes.source.name;
         let Some((revision, shown)) = votes.newest_known() else {
@@ -330,8 +334,8 @@ pub(crate) fn failed_since(
         .find(|it| failed_revision(it) == Some(revision));
     let is_ready =
         |target: &TargetStatus| target.ready && target.revision.as_deref() == Some(revision);
-    let is_vouched_for = targets.iter().any(is_ready)
-        && (failing.is_none() || when == When::AnyTargetReady);
+    let is_vouched_for =
+        targets.iter().any(is_ready) && (failing.is_none() || when == When::AnyTargetReady);
     if is_vouched_for {
         return None;
     }

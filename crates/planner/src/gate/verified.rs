@@ -115,7 +115,10 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
     if !is_unmerged(question.promotion) {
         return GateVerdict::Pass;
     }
-    let sources = sources(&question.pipeline.spec, &question.promotion.spec.environment);
+    let sources = sources(
+        &question.pipeline.spec,
+        &question.promotion.spec.environment,
+    );
     let verified = sources.iter().filter(|it| it.verify.is_some());
     let mut verdicts = verified.map(|source| again_in(question, &source.name));
     let closed = verdicts.find(GateVerdict::is_closed);

@@ -20,8 +20,8 @@ use crate::{
     gate::soak,
     hold::Hold,
     site::environment_report_key,
-    time::{Timestamp, later},
     sources::{sources, takes_proposals},
+    time::{Timestamp, later},
     version_order,
 };
 
@@ -99,7 +99,7 @@ impl<'a> CandidateSource<'a> {
                     verified_at: None,
                     vouched_by: Vec::new(),
                     digests: Vec::new(),
-            newer: None,
+                    newer: None,
                 })
             }
         }

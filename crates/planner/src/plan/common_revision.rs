@@ -219,8 +219,8 @@ impl<'a> SourceVotes<'a> {
         let ready_at = self.ready_at(entry)?;
         let opens_at = later(ready_at, self.soak);
         let has_passed = entry.checked_at.is_some() && entry.failed_check.is_none();
-        let is_checked = self.source.verify.is_none()
-            || has_passed && self.checks(revision).failed().is_none();
+        let is_checked =
+            self.source.verify.is_none() || has_passed && self.checks(revision).failed().is_none();
         let own = shown(revision, entry.version.as_deref());
         let is_older = |target: &TargetStatus| {
             let running = target.shown_revision();
@@ -267,7 +267,12 @@ impl<'a> SourceVotes<'a> {
     /// The newest revision that is known here, and how people read it.
     pub(crate) fn newest_known(&self) -> Option<(&'a str, String)> {
         let last = self.ran().first();
-        let last = last.map(|it| (it.revision.as_str(), shown(&it.revision, it.version.as_deref())));
+        let last = last.map(|it| {
+            (
+                it.revision.as_str(),
+                shown(&it.revision, it.version.as_deref()),
+            )
+        });
         let running = self.targets.iter();
         let running =
             running.filter_map(|it| Some((it.revision.as_deref()?, it.shown_revision()?)));

@@ -2,10 +2,11 @@
 //!
 //! Safeguards are `manual`, `approvalPolicy`, `verify`, `checks`, `soak`, `when` and
 //! `requireVerifiedSource`. Without the right to approve, nobody can
-//! weaken one, change the targets or the strategy of an environment that has one, or delete its pipeline:
-//! otherwise a person who may edit could remove a safeguard, promote, and restore it.
+//! weaken one, change the targets or the strategy of an environment that has one or the environments that it
+//! comes after, or delete its pipeline: otherwise a person who may edit could remove a safeguard, promote,
+//! and restore it.
 
-use std::time::Duration;
+use std::{collections::BTreeSet, time::Duration};
 
 use api::{
     Pipeline,
@@ -13,6 +14,8 @@ use api::{
         ApprovalPolicy, Check, Environment, OnFailure, PipelineSpec, PromotionSettings, When,
     },
 };
+
+use crate::sources::sources;
 
 /// The names of the environments that lose a safeguard by an edit, or, without a new pipeline, by its
 /// deletion.
@@ -133,7 +136,20 @@ impl<'a> PromotionRules<'a> {
         self.when() == Some(When::AnyTargetReady)
     }
 
-    /// Whether both have the same targets and strategy.
+    /// The names of the environments that it comes after. Without targets nothing is promoted into it.
+    fn sources(&self) -> BTreeSet<&'a str> {
+        let environment = self.environment;
+        match &environment.after {
+            Some(names) => names.iter().map(String::as_str).collect(),
+            None if environment.targets.is_empty() => BTreeSet::new(),
+            None => {
+                let sources = sources(self.spec, &environment.name).into_iter();
+                sources.map(|it| it.name.as_str()).collect()
+            }
+        }
+    }
+
+    /// Whether both have the same targets and strategy, and come after the same environments.
     fn leads_to_same(&self, other: &Self) -> bool {
         let strategy_of = |settings: &PromotionSettings| {
             let PromotionSettings {
@@ -145,6 +161,7 @@ impl<'a> PromotionRules<'a> {
             (strategy, pull_request, webhook)
         };
         self.environment.targets == other.environment.targets
+            && self.sources() == other.sources()
             && self.settings.map(strategy_of) == other.settings.map(strategy_of)
     }
 }

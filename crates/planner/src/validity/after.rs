@@ -26,7 +26,9 @@ fn of(spec: &PipelineSpec, environment: &Environment) -> Option<String> {
     let mut known = BTreeSet::new();
     for source in environment.after.iter().flatten() {
         if source == name {
-            return Some(format!("`after` of {name} names {name} itself: {name} → {name}"));
+            return Some(format!(
+                "`after` of {name} names {name} itself: {name} → {name}"
+            ));
         }
         if !known.insert(source) {
             return Some(format!("`after` of {name} names {source} twice"));

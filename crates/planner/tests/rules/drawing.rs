@@ -17,10 +17,10 @@ use api::{
     names::{REQUEST_ANNOTATION, check_run_name, promotion_name},
     pipeline::{
         AppReference, ApprovalPolicy, Approver, Check, ClusterAppReference, ClusterReference,
-        Environment, EnvironmentStatus, Evidence, ExternalCheck, HandledRequest, OnFailure,
-        PipelineSpec, PipelineStatus, PromotionSettings, Proposal, PullRequest, RanRevision,
-        ReportedRevision, Request, RequestKind, Scope, Source, SourceKind, Strategy, Target,
-        TargetProblem, TargetStatus, Track, When,
+        Environment, EnvironmentStatus, Evidence, ExternalCheck, FailedRelease, HandledRequest,
+        OnFailure, PipelineSpec, PipelineStatus, PromotionSettings, Proposal, PullRequest,
+        RanRevision, ReportedRevision, Request, RequestKind, Scope, Source, SourceKind, Strategy,
+        Target, TargetProblem, TargetStatus, Track, When,
     },
     promotion::{
         Approval, ObservedApproval, Phase, PromotionChange, PromotionRequest, PromotionSpec,
@@ -161,6 +161,10 @@ fn configure(environment: &mut Environment, setting: &str) {
     let words = setting.split_once(' ').unwrap_or((setting, ""));
     match words {
         ("suspended", "") => return environment.suspend = true,
+        ("after", names) => {
+            let names = names.split_whitespace().map(str::to_owned);
+            return environment.after = Some(names.collect());
+        }
         ("verify", names) => {
             let names = names.split_whitespace().map(str::to_owned);
             environment.verify.get_or_insert_default().checks = names.collect();
@@ -356,6 +360,27 @@ fn fact(world: &mut World, line: &str) {
         ["checked", environment, revisions @ ..] => {
             let environment = model.environments.get_mut(*environment).unwrap();
             environment.ran = revisions.iter().map(|&it| checked(it)).collect();
+        }
+        // A revision that was ready there and left, both so long ago; `checked` if it passed its checks.
+        ["left", environment, revision, ready, left, rest @ ..] => {
+            let environment = model.environments.get_mut(*environment).unwrap();
+            environment.ran.push(RanRevision {
+                first_ready_at: Some(ago(ready)),
+                all_ready_at: Some(ago(ready)),
+                left_at: Some(ago(left)),
+                checked_at: rest.contains(&"checked").then(|| ago(left)),
+                signed: rest.contains(&"signed"),
+                ..RanRevision::from(*revision)
+            });
+        }
+        // A release that failed there so long ago.
+        ["fails", environment, revision, at] => {
+            let environment = model.environments.get_mut(*environment).unwrap();
+            environment.failures.push(FailedRelease {
+                revision: (*revision).to_owned(),
+                at: Some(ago(at)),
+                ..FailedRelease::default()
+            });
         }
         ["check", environment, check, revision, verdict, rest @ ..] => {
             let run = check_run(

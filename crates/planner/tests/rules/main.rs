@@ -21,6 +21,7 @@ mod fold;
 mod forecast;
 mod freeze;
 mod gates;
+mod graph;
 mod hook;
 mod identity;
 mod inputs;

@@ -391,6 +391,59 @@ fn weakening_needs_the_right_to_approve() {
     }
 }
 
+/// `NAME[,AFTER…]` for each environment; one in capitals is guarded, `NAME-` has no targets.
+fn in_order(text: &str) -> Pipeline {
+    let environments = text.split(' ').map(|text| {
+        let mut names = text.split(',');
+        let name = names.next().unwrap();
+        let mut environment = json!({"name": name.trim_end_matches('-')});
+        environment["targets"] = match name.ends_with('-') {
+            true => json!([]),
+            false => json!([{"namespace": name}]),
+        };
+        if text.contains(',') {
+            let after: Vec<_> = names.filter(|it| !it.is_empty()).collect();
+            environment["after"] = json!(after);
+        }
+        let is_guarded = name.to_uppercase() == name;
+        environment["promotion"] = json!({"strategy": {"notification": {}}, "manual": is_guarded});
+        environment
+    });
+    let environments: Vec<_> = environments.collect();
+    pipeline(json!({"spec": {"environments": environments}}))
+}
+
+/// The same is tried on a real API server in `testbed/tests/policy.rs`.
+#[test]
+fn a_guarded_environment_keeps_what_it_comes_after() {
+    let refused = "may not weaken or remove what guards PROD of pipeline shop: the verb approve";
+    for (old, new, expected) in [
+        ("dev test PROD", "test dev PROD", refused),
+        ("dev test PROD", "dev PROD test", refused),
+        ("dev test PROD", "dev test new PROD", refused),
+        ("dev test PROD", "dev PROD", refused),
+        ("dev test PROD", "dev test- PROD", refused),
+        ("dev test PROD", "dev test PROD,dev", refused),
+        ("dev test PROD", "dev test PROD,", refused),
+        ("dev test PROD", "dev test PROD,test,dev", refused),
+        ("dev eu us PROD,eu,us", "dev eu us PROD,eu", refused),
+        ("dev eu us PROD,eu,us", "dev eu us PROD", refused),
+        ("dev eu us PROD,eu,us", "dev us eu PROD,us,eu", ""),
+        ("dev test PROD", "dev test PROD,test", ""),
+        ("dev test PROD,test", "dev test PROD", ""),
+        ("dev test PROD", "dev test PROD lab,", ""),
+        ("dev test PROD", "lab dev test PROD", ""),
+        ("dev test prod", "test dev prod,dev", ""),
+        ("dev test- PROD", "dev PROD", ""),
+    ] {
+        let (old, new) = (in_order(old), in_order(new));
+        let ask = |who: &str| ask(who, |it| refuse_pipeline(Some(&old), &new, it));
+        check(ask("ann: promote suspend approve/dev"), expected);
+        check(ask("ann: approve"), "");
+        check(ask("ann: approve/PROD"), "");
+    }
+}
+
 #[test]
 fn a_guarded_pipeline_is_deleted_by_who_may_approve() {
     let delete = |old: &Pipeline, who: &str| ask(who, |it| refuse_pipeline_deletion(old, it));

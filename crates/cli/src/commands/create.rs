@@ -70,6 +70,10 @@ struct PipelineArguments {
     /// Environments that need an approval, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     manual: Vec<String>,
+    /// What an environment comes after, instead of the one before it: ENVIRONMENT=SOURCE,…; repeat it. With
+    /// several sources, what is verified in each of them is promoted
+    #[arg(long, value_name = "NAME=NAME,…")]
+    after: Vec<String>,
     /// Print the manifest instead of creating the pipeline
     #[arg(long)]
     export: bool,
@@ -109,6 +113,22 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     Ok(())
 }
 
+/// `prod=eu,us`
+fn set_after(environments: &mut [Value], typed: &str) -> anyhow::Result<()> {
+    let Some((name, sources)) = typed.split_once('=') else {
+        let text = format!("--after {typed} is not of the form NAME=NAME, such as prod=eu,us");
+        return Err(UsageError(text).into());
+    };
+    let environment = environments.iter_mut().find(|it| it["name"] == name);
+    let Some(environment) = environment else {
+        let text = format!("--after names {name}, which is no --environment");
+        return Err(UsageError(text).into());
+    };
+    let sources = sources.split(',').filter(|source| !source.is_empty());
+    environment["after"] = json!(sources.collect::<Vec<_>>());
+    Ok(())
+}
+
 impl PipelineArguments {
     fn object(&self) -> anyhow::Result<Value> {
         let mut environments = Vec::new();
@@ -120,6 +140,9 @@ impl PipelineArguments {
         if let Some(unknown) = self.manual.iter().find(|it| !names.contains(&json!(it))) {
             let text = format!("--manual names {unknown}, which is no --environment");
             return Err(UsageError(text).into());
+        }
+        for after in &self.after {
+            set_after(&mut environments, after)?;
         }
         let is_pull_request = self.strategy().get("pull-request").is_some();
         if !self.feedback.is_empty() && !is_pull_request {

@@ -150,19 +150,13 @@ pub(super) fn comment(marker: &str) -> String {
 /// All targets and environments that are promoted into by a change in git.
 pub(super) fn sites_in_git(pipeline: &Pipeline) -> Vec<(&Environment, PromotionSite)> {
     let spec = &pipeline.spec;
-    let has_source = spec.source.is_some();
-    let first = spec
-        .environments
-        .iter()
-        .position(|it| !it.targets.is_empty());
-    let environments = spec.environments.iter().enumerate();
-    let promoted = environments.filter(|(index, environment)| {
+    let promoted = spec.environments.iter().filter(|environment| {
         let settings = spec.promotion_into(&environment.name);
-        let is_moved = has_source || Some(*index) > first;
+        let is_moved = !planner::receives_nothing(spec, &environment.name);
         is_moved && !environment.targets.is_empty() && settings.is_some_and(writes_git)
     });
     promoted
-        .flat_map(|(_, environment)| {
+        .flat_map(|environment| {
             let sites = planner::sites(pipeline, &environment.name);
             sites.into_iter().map(move |site| (environment, site))
         })

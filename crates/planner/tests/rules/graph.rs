@@ -103,7 +103,8 @@ fn a_diamond_goes_through_one_step_after_the_other() {
         &diamond("1.0.0 ok", "1.0.0 ok", "1.0.0 ok"),
         "start eu 3.0.0 instead of 1.0.0\nstart us 3.0.0 instead of 1.0.0",
     );
-    check_prod(&diamond("3.0.0 ok", "1.0.0 ok", "1.0.0 ok"), "");
+    let half = diamond("3.0.0 ok", "1.0.0 ok", "1.0.0 ok");
+    check_prod(&format!("{half}\nleft eu 1.0.0 9h 1h"), "");
     check_prod(
         &diamond("3.0.0 ok", "3.0.0 ok", "1.0.0 ok"),
         "start prod 3.0.0 instead of 1.0.0",
@@ -176,7 +177,7 @@ fn without_versions_the_latest_arrival_is_the_newest() {
             "start prod b instead of a",
         ),
         (
-            "left eu b 9h 8h\nleft us b 9h 8h\nleft eu x 3h 2h\nleft us x 4h 3h",
+            "left eu x 3h 2h\nleft eu b 9h 8h\nleft us x 4h 3h\nleft us b 9h 8h",
             "start prod x instead of a",
         ),
     ] {
@@ -258,7 +259,7 @@ fn every_source_must_be_ready_checked_and_soaked_and_is_named() {
         let drawing = two(settings, eu, us);
         let shown = planned(&draw(&drawing));
         assert!(
-            shown.starts_with(&format!("prod: {expected}")),
+            shown.contains(&format!("prod: {expected}")),
             "{drawing}: {shown}"
         );
     }

@@ -629,7 +629,7 @@ fn what_follows_the_same_source_moves_by_itself() {
         "dev[main@sha1:b ok from git/main] > prod[main@sha1:a ok from git/main]\nkustomization";
     check(
         drawing,
-        "prod: SharedSource: this environment and the one before it both follow git/main; resolved by `track` with the image's name, or a source of its own",
+        "prod: SharedSource: this environment and its source environment both follow git/main; resolved by `track` with the image's name, or a source of its own",
     );
     check(
         &format!("{drawing}\ntrack acme/shop"),
@@ -662,7 +662,7 @@ fn what_follows_the_same_tag_is_held_only_if_the_tag_moves() {
     assert_eq!(follow("b", "b"), "nothing");
     assert_eq!(
         follow("b", "a"),
-        "prod: SharedSource: this environment and the one before it both follow \
+        "prod: SharedSource: this environment and its source environment both follow \
          oci://registry.example/fleet (tag stable); resolved by `track` with the image's name, or a source of its \
          own"
     );

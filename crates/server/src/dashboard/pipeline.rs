@@ -4,6 +4,7 @@
 mod actions;
 mod checks;
 mod gates;
+mod graph;
 mod history;
 mod picture;
 mod progress;

@@ -232,8 +232,11 @@ pub(super) async fn environments(
     let pipeline = app_state.stored_pipeline(&key).await?;
     let environments = pipeline.spec.environments.iter().map(|environment| {
         let status = view::status_of(&pipeline, &environment.name);
+        let sources = planner::sources(&pipeline.spec, &environment.name);
+        let sources: Vec<_> = sources.iter().map(|it| &it.name).collect();
         json!({
             "name": environment.name,
+            "after": sources,
             "state": view::environment_state_id(&pipeline, &environment.name),
             "revisions": view::revisions(status),
             "failed": failed_releases(status),

@@ -1,9 +1,14 @@
 //! Draws environments as boxes from left to right, or below each other in a narrow terminal, followed by
-//! remarks on each.
+//! remarks on each. Environments that do not simply follow each other are drawn as a graph.
 
 mod boxes;
+mod graph;
 
-use api::{Pipeline, conditions, pipeline::EnvironmentStatus, promotion::Phase};
+use api::{
+    Pipeline, conditions,
+    pipeline::{Environment, EnvironmentStatus, PipelineSpec},
+    promotion::Phase,
+};
 use jiff::Timestamp;
 use planner::{SummaryState, running_revisions};
 
@@ -13,6 +18,7 @@ use super::super::{
     terminal::{BOLD, DIM, PLAIN, clean, paint, painted_glyph, state_style, wrap},
 };
 use boxes::{BoxLine, EnvironmentBox};
+use graph::Graph;
 
 /// How many targets of an environment are listed.
 const MAX_TARGETS: usize = 8;
@@ -26,8 +32,12 @@ pub(super) fn draw(pipeline: &Pipeline, width: Option<usize>, now: Timestamp) ->
         .iter()
         .map(|name| environment(pipeline, name))
         .collect();
-    let wide = width.and_then(|width| boxes::horizontal(&all, width));
-    text.push_str(&wide.unwrap_or_else(|| boxes::vertical(&all)));
+    let is_chain = planner::is_chain(&pipeline.spec);
+    let wide = width.and_then(|width| match is_chain {
+        true => boxes::horizontal(&all, width),
+        false => graph(&pipeline.spec, &all).draw(width),
+    });
+    text.push_str(&wide.unwrap_or_else(|| boxes::vertical(&all, is_chain)));
     for name in names {
         for line in remarks(pipeline, name, width, now) {
             text.push_str(&line);
@@ -35,6 +45,25 @@ pub(super) fn draw(pipeline: &Pipeline, width: Option<usize>, now: Timestamp) ->
         }
     }
     text
+}
+
+/// Which column each environment is in, and who comes after whom.
+fn graph<'a>(spec: &PipelineSpec, boxes: &'a [EnvironmentBox]) -> Graph<'a> {
+    let position = |wanted: &Environment| {
+        let mut environments = spec.environments.iter();
+        environments.position(|it| it.name == wanted.name)
+    };
+    let positions = |all: Vec<&Environment>| all.into_iter().filter_map(position).collect();
+    let edges = spec.environments.iter().enumerate();
+    let edges = edges.flat_map(|(index, it)| {
+        let sources: Vec<usize> = positions(planner::sources(spec, &it.name));
+        sources.into_iter().map(move |source| (source, index))
+    });
+    Graph {
+        boxes,
+        columns: planner::columns(spec).into_iter().map(positions).collect(),
+        edges: edges.collect(),
+    }
 }
 
 fn title(pipeline: &Pipeline) -> String {
@@ -69,6 +98,7 @@ fn environment(pipeline: &Pipeline, name: &str) -> EnvironmentBox {
     let runs = clean(&running_revisions(status));
     let has_several = runs.contains(" + ");
     let mut lines = vec![BoxLine::new(runs, BOLD), state_line(state)];
+    lines.extend(sources_line(pipeline, name));
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
     for (target, name) in targets.iter().zip(target_names(targets)).take(MAX_TARGETS) {
         let name = clean(&name);
@@ -91,6 +121,16 @@ fn environment(pipeline: &Pipeline, name: &str) -> EnvironmentBox {
         title: clean(name),
         lines,
     }
+}
+
+/// What an environment comes after, where the order of the list does not say so.
+fn sources_line(pipeline: &Pipeline, name: &str) -> Option<BoxLine> {
+    let sources = planner::sources(&pipeline.spec, name);
+    if planner::is_chain(&pipeline.spec) || sources.is_empty() {
+        return None;
+    }
+    let names: Vec<_> = sources.iter().map(|it| clean(&it.name)).collect();
+    Some(BoxLine::new(format!("after {}", names.join(", ")), DIM))
 }
 
 fn state_line(state: SummaryState) -> BoxLine {

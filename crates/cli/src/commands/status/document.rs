@@ -28,8 +28,11 @@ pub(super) fn document(pipeline: &Pipeline) -> Value {
 
 fn environment(pipeline: &Pipeline, model: &PipelineStatus, name: &str) -> Value {
     let status = model.environments.get(name);
+    let sources = planner::sources(&pipeline.spec, name);
+    let sources: Vec<_> = sources.iter().map(|it| &it.name).collect();
     json!({
         "name": name,
+        "after": sources,
         "state": planner::environment_state(pipeline, model, name).id(),
         "runs": planner::running_revisions(status),
         "message": planner::environment_message(status),

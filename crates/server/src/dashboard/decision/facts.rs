@@ -65,7 +65,7 @@ fn check_list(checks: &[CheckProgress]) -> Element {
     tag("ul").class("checks").children(items)
 }
 
-/// How long the revision has been ready in the environment before.
+/// How long the revision has been ready in the source environment.
 fn soak_text(soak: &SoakProgress) -> Element {
     let line = tag("p")
         .text(format_args!("in {} since ", soak.environment))

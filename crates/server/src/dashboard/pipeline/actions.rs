@@ -216,7 +216,7 @@ impl PipelineView<'_> {
             ),
         };
         let consequence = format!(
-            "Brings the revision into {environment} without waiting for the environment before it. \
+            "Brings the revision into {environment} without waiting for the environments that it comes after. \
              Approval, suspension and freezes still hold it."
         );
         let form = self

@@ -78,8 +78,9 @@ pub(super) struct GateNode {
 /// What is needed to name the gates of an environment.
 struct GateLabels<'a> {
     settings: &'a PromotionSettings,
-    source: Option<&'a str>,
-    /// Whether the source has checks.
+    /// The names of the source environments.
+    source: Option<String>,
+    /// Whether a source has checks.
     is_verified: bool,
     /// Whether a Freeze covers the environment, open or closed.
     is_covered: bool,
@@ -88,10 +89,9 @@ struct GateLabels<'a> {
 }
 
 impl PipelineView<'_> {
-    /// The gates that are drawn before an environment; none before the first, which is changed outside
-    /// of Sluice.
-    pub(super) fn drawn_gates(&self, environment: &Environment, index: usize) -> Vec<GateNode> {
-        let mut gates = self.gates(environment, index);
+    /// The gates that are drawn before an environment; none where it is changed outside of Sluice.
+    pub(super) fn drawn_gates(&self, environment: &Environment) -> Vec<GateNode> {
+        let mut gates = self.gates(environment);
         gates.retain(|gate| gate.is_drawn);
         gates
     }
@@ -102,11 +102,11 @@ impl PipelineView<'_> {
         freezes.any(|it| it.environments.iter().any(|name| name == environment))
     }
 
-    fn gates(&self, environment: &Environment, index: usize) -> Vec<GateNode> {
-        if index == 0 && self.pipeline.spec.source.is_none() {
+    fn gates(&self, environment: &Environment) -> Vec<GateNode> {
+        let name = environment.name.as_str();
+        if planner::receives_nothing(&self.pipeline.spec, name) {
             return Vec::new();
         }
-        let name = environment.name.as_str();
         let Some(settings) = self.pipeline.spec.promotion_into(name) else {
             return Vec::new();
         };
@@ -117,11 +117,11 @@ impl PipelineView<'_> {
         let policy = settings.approval_policy.as_ref();
         let needed = policy.map_or(1, |it| usize::try_from(it.count).unwrap_or(1));
         let needed = state.map_or(needed, |it| it.needed);
-        let source = self.source_of(environment);
+        let sources = planner::sources(&self.pipeline.spec, name);
         let labels = GateLabels {
             settings,
-            source: source.map(|it| it.name.as_str()),
-            is_verified: source.is_some_and(|it| it.verify.is_some()),
+            source: (!sources.is_empty()).then(|| self.source_names(environment)),
+            is_verified: sources.iter().any(|it| it.verify.is_some()),
             approvals: (given, needed),
             is_covered: self.is_covered_by_freeze(name),
         };
@@ -136,7 +136,7 @@ impl PipelineView<'_> {
 
     /// The gates into an environment with each answer.
     pub(super) fn gate_list(&self, environment: &Environment, index: usize) -> Option<Element> {
-        let gates = self.gates(environment, index);
+        let gates = self.gates(environment);
         if gates.is_empty() {
             return None;
         }
@@ -223,11 +223,11 @@ impl GateLabels<'_> {
             "suspended" => "not suspended",
             "targets" => "targets are known",
             "turn" => "its turn",
-            "readiness" => match self.source {
+            "readiness" => match &self.source {
                 Some(source) => return format!("{source} ready"),
                 None => "source ready",
             },
-            "verified" => match self.source {
+            "verified" => match &self.source {
                 Some(source) => return format!("checks of {source}"),
                 None => "checks of the source",
             },

@@ -28,13 +28,16 @@ const MAX_SEGMENTS: usize = 24;
 
 impl PipelineView<'_> {
     pub(super) fn picture(&self) -> Element {
+        if !planner::is_chain(&self.pipeline.spec) {
+            return self.graph();
+        }
         let environments = self.pipeline.spec.environments.iter().enumerate();
         let stages = environments.map(|(index, environment)| self.stage(environment, index));
         tag("ol").id("picture").class("flow").children(stages)
     }
 
-    fn stage(&self, environment: &Environment, index: usize) -> Element {
-        let nodes = self.drawn_gates(environment, index);
+    pub(super) fn stage(&self, environment: &Environment, index: usize) -> Element {
+        let nodes = self.drawn_gates(environment);
         let connector = (!nodes.is_empty()).then(|| self.connector(environment, &nodes));
         tag("li")
             .class("stage")
@@ -87,13 +90,6 @@ impl PipelineView<'_> {
         plan.next.clone()
     }
 
-    /// The environment before this one.
-    pub(super) fn source_of(&self, environment: &Environment) -> Option<&Environment> {
-        let all = &self.pipeline.spec.environments;
-        let index = all.iter().position(|it| it.name == environment.name)?;
-        all.get(index.checked_sub(1)?)
-    }
-
     /// The promotion that is under way into an environment.
     pub(super) fn current_promotion(&self, environment: &str) -> Option<&Promotion> {
         self.promotions.iter().find(|promotion| {
@@ -117,6 +113,7 @@ impl PipelineView<'_> {
         tag("div")
             .class(format_args!("environment {}", state.id()))
             .child(tag("header").child(name).child(badge(state)))
+            .child(self.after(environment))
             .child(versions(targets, reported))
             .child(self.strip(&environment.name, targets))
             .child(foot(targets))

@@ -30,6 +30,8 @@ pub(super) fn schemas() -> Value {
     ];
     let app_with = |more: &[&str]| object(&[&location, more].concat());
     let mut environment = object(&["name", "state"]);
+    environment["properties"]["after"] = json!({"type": "array", "items": text,
+        "description": "The environments that revisions come from"});
     environment["properties"]["revisions"] = json!({"type": "array", "items": text});
     environment["properties"]["failed"] =
         json!({"type": "array", "items": object(&["revision", "target", "message"])});

@@ -7,6 +7,8 @@ use super::super::super::terminal::{BOLD, columns, cut, paint, painted_glyph};
 
 /// Maximum width of the content of a box.
 const MAX_WIDTH: usize = 40;
+/// How many columns the frame of a box takes.
+pub(super) const FRAME: usize = 4;
 const ARROW: &str = " ─▶ ";
 const NO_ARROW: &str = "    ";
 
@@ -40,14 +42,19 @@ impl BoxLine {
 }
 
 impl EnvironmentBox {
-    fn width(&self) -> usize {
+    pub(super) fn width(&self) -> usize {
         let content = self.lines.iter().map(BoxLine::columns);
         let widest = content.chain([columns(&self.title) + 2]).max();
         widest.unwrap_or(0).min(MAX_WIDTH)
     }
 
-    fn row(&self, row: usize, height: usize) -> String {
-        let width = self.width();
+    /// The number of rows, with the frame.
+    pub(super) fn height(&self) -> usize {
+        self.lines.len() + 2
+    }
+
+    /// One row of a box whose content has a width.
+    pub(super) fn row(&self, row: usize, height: usize, width: usize) -> String {
         match row {
             0 => {
                 let title = cut(&self.title, width - 2);
@@ -66,15 +73,16 @@ impl EnvironmentBox {
 
 /// The boxes from left to right, if they fit.
 pub(super) fn horizontal(boxes: &[EnvironmentBox], width: usize) -> Option<String> {
-    let frames = boxes.iter().map(|it| it.width() + 4);
+    let frames = boxes.iter().map(|it| it.width() + FRAME);
     let arrows = ARROW.chars().count() * boxes.len().saturating_sub(1);
     if boxes.is_empty() || frames.sum::<usize>() + arrows > width {
         return None;
     }
-    let height = boxes.iter().map(|it| it.lines.len()).max()? + 2;
+    let height = boxes.iter().map(EnvironmentBox::height).max()?;
     let mut text = String::new();
     for row in 0..height {
-        let parts: Vec<String> = boxes.iter().map(|it| it.row(row, height)).collect();
+        let parts = boxes.iter().map(|it| it.row(row, height, it.width()));
+        let parts: Vec<String> = parts.collect();
         let gap = match row {
             1 => ARROW,
             _ => NO_ARROW,
@@ -85,12 +93,14 @@ pub(super) fn horizontal(boxes: &[EnvironmentBox], width: usize) -> Option<Strin
     Some(text)
 }
 
-/// The boxes as paragraphs.
-pub(super) fn vertical(boxes: &[EnvironmentBox]) -> String {
+/// The boxes as paragraphs. In a chain, an arrow leads from each to the next.
+pub(super) fn vertical(boxes: &[EnvironmentBox], is_chain: bool) -> String {
     let mut text = String::new();
     for (index, it) in boxes.iter().enumerate() {
-        if index > 0 {
-            text.push_str("  ▼\n");
+        match (index, is_chain) {
+            (0, _) => {}
+            (_, true) => text.push_str("  ▼\n"),
+            (_, false) => text.push('\n'),
         }
         text.push_str(&format!("{}\n", paint(BOLD, &it.title)));
         for line in &it.lines {

@@ -185,3 +185,53 @@ fn a_stalled_promotion_shows_its_reason() {
     let expected = "because: the forge cannot be reached; retried automatically [ForgeUnreachable]";
     assert!(drawn.contains(expected), "{drawn}");
 }
+
+/// `dev → {eu, us} → prod`, all at one revision.
+fn diamond() -> Pipeline {
+    let mut pipeline = pipeline();
+    let status = pipeline.status.as_mut().unwrap();
+    pipeline.spec.environments.clear();
+    status.environments.clear();
+    for (name, after) in [
+        ("dev", &[][..]),
+        ("eu", &["dev"]),
+        ("us", &["dev"]),
+        ("prod", &["eu", "us"]),
+    ] {
+        pipeline.spec.environments.push(Environment {
+            name: name.to_owned(),
+            after: Some(after.iter().map(|&it| it.to_owned()).collect()),
+            targets: vec![Target::default()],
+            ..Environment::default()
+        });
+        let targets = vec![target("one/web 1.0.0")];
+        let environment = EnvironmentStatus {
+            targets,
+            ..EnvironmentStatus::default()
+        };
+        status.environments.insert(name.to_owned(), environment);
+    }
+    pipeline
+}
+
+#[track_caller]
+fn check_graph(pipeline: &Pipeline, width: Option<usize>, expected: &str) {
+    let drawn = draw(pipeline, width, Timestamp::UNIX_EPOCH);
+    let drawn = anstream::adapter::strip_str(&drawn).to_string();
+    let drawn = drawn.lines().skip(2).map(str::trim_end);
+    let drawn = drawn.collect::<Vec<_>>().join("\n");
+    let lines = expected.trim_matches('\n').lines();
+    let expected: Vec<_> = lines
+        .map(|it| it.strip_prefix("        ").unwrap_or(it))
+        .collect();
+    assert_eq!(
+        drawn.trim_end(),
+        expected.join("\n").trim_end(),
+        "\n{drawn}"
+    );
+}
+
+#[test]
+fn environments_that_branch_are_drawn_as_a_graph() {
+    check_graph(&diamond(), Some(80), "");
+}

@@ -58,6 +58,57 @@ const fn other(
 
 pub(super) const MUTATIONS: &[Mutation] = &[
     planner(
+        ("readiness", "a revision that one source lacks counts as common"),
+        "crates/planner/src/plan/common_revision.rs",
+        (
+            ".filter(|it| !it.standings.contains(&Standing::Absent))",
+            ".filter(|it| it.standings.iter().any(|it| *it != Standing::Absent))",
+        ),
+        "without_a_common_revision_each_newest_is_named",
+    ),
+    planner(
+        ("readiness", "a revision that a source rejected counts as common"),
+        "crates/planner/src/plan/common_revision.rs",
+        (
+            ".filter(|revision| !is_rejected(revision))",
+            ".filter(|revision| !is_rejected(revision) || true)",
+        ),
+        "of_several_sources_the_newest_common_revision_counts",
+    ),
+    planner(
+        ("readiness", "a revision that failed in a source since counts as common"),
+        "crates/planner/src/plan/common_revision.rs",
+        (
+            "(counts && failed().is_none()).then_some(opens_at)",
+            "(counts || failed().is_none()).then_some(opens_at)",
+        ),
+        "of_several_sources_the_newest_common_revision_counts",
+    ),
+    planner(
+        ("soak", "one source that has soaked is enough"),
+        "crates/planner/src/gate/soak.rs",
+        (
+            "soaking.max_by_key(|(_, opens_at)| *opens_at)?",
+            "soaking.filter(|_| false).max_by_key(|(_, opens_at)| *opens_at)?",
+        ),
+        "every_source_must_be_ready_checked_and_soaked_and_is_named",
+    ),
+    planner(
+        ("signature", "the signature in one source is enough"),
+        "crates/planner/src/gate/signature.rs",
+        (
+            "names.find(|name| !self.is_signed_in(name))",
+            "names.find(|name| !self.is_signed_in(name)).filter(|_| self.spec.environments.len() < 3)",
+        ),
+        "the_signature_must_be_verified_in_every_source",
+    ),
+    planner(
+        ("rights", "anybody changes what a guarded environment comes after"),
+        "crates/planner/src/rights/weakening.rs",
+        ("&& self.sources() == other.sources()", "&& true"),
+        "a_guarded_environment_keeps_what_it_comes_after",
+    ),
+    planner(
         ("gate valid", "an invalid spec passes before a merge"),
         "crates/planner/src/gate/valid.rs",
         (

@@ -109,6 +109,14 @@ impl TestCluster {
         patched.unwrap();
     }
 
+    /// Replaces the environments of the pipeline.
+    pub(crate) async fn set_environments(&self, environments: Value) {
+        let patch = Patch::Merge(json!({"spec": {"environments": environments}}));
+        let api: Api<Pipeline> = Api::namespaced(self.client.clone(), "default");
+        let patched = api.patch("web", &PatchParams::default(), &patch).await;
+        patched.unwrap();
+    }
+
     pub(crate) async fn set_phase(&self, phase: &str) {
         let url = "https://forge.example.com/shop/pulls/7";
         let change = json!({"digest": "sha256:1", "edits": []});

@@ -243,6 +243,8 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
         "prod",
         "--feedback",
         "commit-status,comment",
+        "--after",
+        "prod=dev",
     ];
     let manifest = offline(&[&typed[..], &["--export", "-n", "shop"]].concat()).await;
     assert_eq!(manifest.code, 0, "{}", manifest.err);
@@ -263,6 +265,7 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
         "us"
     );
     assert_eq!(spec["environments"][1]["promotion"]["manual"], true);
+    assert_eq!(spec["environments"][1]["after"], json!(["dev"]));
     let strategy = &spec["promotion"]["strategy"]["pull-request"];
     assert_eq!(strategy["feedback"], json!(["commit-status", "comment"]));
     let again = cluster.run(&typed).await;
@@ -277,6 +280,10 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
         ("-e", "test=", "environment test has no target"),
         ("--manual", "test", "which is no --environment"),
         ("-e", "dev=a", "two environments are called dev"),
+        ("--after", "prod", "is not of the form NAME=NAME"),
+        ("--after", "test=dev", "which is no --environment"),
+        ("--after", "prod=prod", "names prod itself"),
+        ("--after", "prod=de", "did you mean dev?"),
         (
             "--feedback",
             "mail",

@@ -78,6 +78,33 @@ async fn get_lists_in_every_form() {
 }
 
 #[tokio::test]
+async fn status_says_what_each_environment_comes_after_where_they_branch() {
+    let cluster = TestCluster::new().await;
+    let environment = |name: &str, after: &[&str]| json!({"name": name, "targets": [{"namespace": name}], "after": after});
+    let environments = json!([
+        environment("dev", &[]),
+        environment("eu", &["dev"]),
+        environment("us", &["dev"]),
+        environment("prod", &["eu", "us"]),
+    ]);
+    cluster.set_environments(environments).await;
+    cluster.set_status(settled()).await;
+    let shown = cluster.prints(&["status", "web"]).await;
+    let after: Vec<_> = shown.lines().filter(|it| it.contains("after")).collect();
+    assert_eq!(
+        after,
+        ["  after dev", "  after dev", "  after eu, us"],
+        "{shown}"
+    );
+    assert!(!shown.contains('▼'), "no arrow from eu to us: {shown}");
+    let document = cluster.prints(&["status", "web", "-o", "json"]).await;
+    let document: Value = serde_json::from_str(&document).unwrap();
+    assert_eq!(document["environments"][3]["after"], json!(["eu", "us"]));
+    let explained = cluster.prints(&["explain", "web"]).await;
+    assert!(explained.contains("comes after eu and us"), "{explained}");
+}
+
+#[tokio::test]
 async fn status_tree_history_and_explain_agree() {
     let cluster = TestCluster::new().await;
     check(

@@ -28,6 +28,20 @@ async fn pipelines_are_sound_and_find_what_they_change() {
 }
 
 #[tokio::test]
+async fn a_pipeline_that_branches_is_sound() {
+    let mut shell = Shell::new().unwrap();
+    shell.program("sluice", binary()).unwrap();
+    let lint = "sluice lint examples/regions/*.yaml";
+    let said = shell.sh(lint).await.unwrap();
+    assert!(said.contains("no errors, 0 warnings"), "{said}");
+    // A typing mistake in `after` is found, with what was probably meant.
+    let wrong = "sed 's/after: .eu, us./after: [eu, uss]/' examples/regions/pipeline.yaml > wrong.yaml; \
+                 sluice lint wrong.yaml || true";
+    let said = shell.sh(wrong).await.unwrap();
+    assert!(said.contains("did you mean us?"), "{said}");
+}
+
+#[tokio::test]
 async fn pipelines_without_git_are_sound() {
     let mut shell = Shell::new().unwrap();
     shell.program("sluice", binary()).unwrap();

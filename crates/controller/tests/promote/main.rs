@@ -16,6 +16,7 @@ mod faults;
 mod feedback;
 mod fleet;
 mod freezes;
+mod graph;
 mod inputs;
 mod people;
 mod pull_request_settings;

@@ -97,12 +97,40 @@ fn gallery(world: &World) {
             "reason": "SecretMissing", "message": "the Secret forge does not exist; create it",
         }}}),
     );
+    world.create(&regions());
     let mut suspended = pipeline("search");
     suspended["spec"]["suspend"] = json!(true);
     world.create(&suspended);
     world.create_cluster("eu", "True", "");
     world.create_cluster("edge-7", "False", "connection refused");
     freezes(world);
+}
+
+/// A pipeline that branches: `dev → {eu, us} → prod`.
+fn regions() -> Value {
+    let mut object = pipeline("regions");
+    let environment = |name: &str, after: &[&str]| {
+        json!({
+            "name": name, "targets": [{"namespace": "shop", "clusterRef": {"kind": "GitopsCluster", "name": name}}],
+            "after": after,
+        })
+    };
+    object["spec"]["environments"] = json!([
+        environment("dev", &[]),
+        environment("eu", &["dev"]),
+        environment("us", &["dev"]),
+        environment("prod", &["eu", "us"]),
+    ]);
+    let running = [
+        ("dev", "6.2.0"),
+        ("eu", "6.2.0"),
+        ("us", "6.1.0"),
+        ("prod", "6.0.0"),
+    ];
+    for (name, revision) in running {
+        object["status"]["environments"][name] = json!({"targets": [target(name, revision, true)]});
+    }
+    object
 }
 
 /// A stop, windows, and a Freeze that cannot be understood.
@@ -143,11 +171,12 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
     browser.press("Sign in");
     browser.shows("does not accept this token");
     world.sign_in(&mut browser, OWNER);
-    browser.shows("6 pipelines");
+    browser.shows("7 pipelines");
     check(&mut browser, "pipelines");
     for (page, text) in [
         ("basket", "prod: the Secret forge does not exist; create it"),
         ("basket", "1 of 1 target ready"),
+        ("regions", "after eu, us"),
         ("fleet", "56 of 61 targets ready"),
     ] {
         world.go(&mut browser, &format!("/pipelines/shop/{page}"));

@@ -13,6 +13,7 @@ mod checks;
 mod decisions;
 mod evidence;
 mod freezes;
+mod graph;
 mod guard;
 mod inputs;
 mod leaf;

@@ -16,6 +16,7 @@ use api::{
 use crate::{
     promotion_phase::is_rollback,
     release::failed_revision,
+    sources::columns,
     time::{Timestamp, earlier},
 };
 
@@ -187,7 +188,8 @@ pub fn delivery_figures(
     now: Timestamp,
 ) -> DeliveryFigures {
     let start = earlier(now, Duration::from_secs(u64::from(DAYS) * 24 * 60 * 60));
-    let environments = pipeline.spec.environments.iter();
+    // In the order of promotion, which need not be that of the list.
+    let environments = columns(&pipeline.spec).into_iter().flatten();
     let lanes: Vec<Vec<Deployment>> = environments
         .map(|it| {
             let status = model.environments.get(&it.name);

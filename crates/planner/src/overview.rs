@@ -3,11 +3,12 @@
 use api::{
     Pipeline,
     names::RECONCILE_ANNOTATION,
-    pipeline::{EnvironmentStatus, PipelineStatus, TargetStatus},
+    pipeline::{Environment, EnvironmentStatus, PipelineStatus, TargetStatus},
 };
 
 use crate::{
     release::release,
+    sources::{columns, is_chain},
     summary::{PipelineSummary, pipeline_summary},
 };
 
@@ -40,14 +41,23 @@ pub fn state_text(pipeline: &Pipeline, status: &PipelineStatus) -> String {
     }
 }
 
-/// `dev 1.1.0 > prod 1.0.0`
+/// `dev 1.1.0 > prod 1.0.0`; environments beside each other as `dev 1.2.0 > eu 1.1.0, us 1.1.0 > prod 1.0.0`.
 pub fn runs_text(pipeline: &Pipeline, status: &PipelineStatus) -> String {
-    let names = pipeline.spec.environments.iter().map(|it| &it.name);
-    let all = names.map(|name| {
+    let text = |environment: &Environment| {
+        let name = &environment.name;
         let runs = running_revisions(status.environments.get(name));
         format!("{name} {runs}")
-    });
-    all.collect::<Vec<_>>().join(" > ")
+    };
+    let spec = &pipeline.spec;
+    let steps: Vec<String> = match is_chain(spec) {
+        true => spec.environments.iter().map(text).collect(),
+        false => {
+            let columns = columns(spec).into_iter();
+            let columns = columns.map(|it| it.into_iter().map(text).collect::<Vec<_>>());
+            columns.map(|it| it.join(", ")).collect()
+        }
+    };
+    steps.join(" > ")
 }
 
 /// The revisions that the targets of an environment run, with failed releases; `-` where none is known.

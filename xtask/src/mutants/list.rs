@@ -58,7 +58,10 @@ const fn other(
 
 pub(super) const MUTATIONS: &[Mutation] = &[
     planner(
-        ("readiness", "a revision that one source lacks counts as common"),
+        (
+            "readiness",
+            "a revision that one source lacks counts as common",
+        ),
         "crates/planner/src/plan/common_revision.rs",
         (
             ".filter(|it| !it.standings.contains(&Standing::Absent))",
@@ -67,7 +70,10 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         "without_a_common_revision_each_newest_is_named",
     ),
     planner(
-        ("readiness", "a revision that a source rejected counts as common"),
+        (
+            "readiness",
+            "a revision that a source rejected counts as common",
+        ),
         "crates/planner/src/plan/common_revision.rs",
         (
             ".filter(|revision| !is_rejected(revision))",
@@ -76,7 +82,10 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         "of_several_sources_the_newest_common_revision_counts",
     ),
     planner(
-        ("readiness", "a revision that failed in a source since counts as common"),
+        (
+            "readiness",
+            "a revision that failed in a source since counts as common",
+        ),
         "crates/planner/src/plan/common_revision.rs",
         (
             "(counts && failed().is_none()).then_some(opens_at)",
@@ -103,7 +112,10 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         "the_signature_must_be_verified_in_every_source",
     ),
     planner(
-        ("rights", "anybody changes what a guarded environment comes after"),
+        (
+            "rights",
+            "anybody changes what a guarded environment comes after",
+        ),
         "crates/planner/src/rights/weakening.rs",
         ("&& self.sources() == other.sources()", "&& true"),
         "a_guarded_environment_keeps_what_it_comes_after",

@@ -196,8 +196,18 @@ fn word(phase: Phase) -> &'static str {
 }
 
 fn position(pipeline: &Pipeline, promotion: &Promotion) -> &'static str {
-    let environments = &pipeline.spec.environments;
+    let spec = &pipeline.spec;
+    let environments = &spec.environments;
     let name = &promotion.spec.environment;
+    if !planner::is_chain(spec) && environments.iter().any(|it| it.name == *name) {
+        let is_first = planner::sources(spec, name).is_empty();
+        let is_last = planner::followers(spec, name).is_empty();
+        return match (is_first, is_last) {
+            (true, _) => "first",
+            (false, true) => "last",
+            (false, false) => "middle",
+        };
+    }
     match environments.iter().position(|it| it.name == *name) {
         Some(0) => "first",
         Some(index) if index + 1 == environments.len() => "last",

@@ -4,8 +4,6 @@
 //! What a source environment has left for a newer revision still counts, as long as it was verified there and
 //! has not failed since: otherwise environments that move at different times would starve the next one.
 
-use std::cmp::Ordering;
-
 use api::{
     pipeline::{EnvironmentStatus, RanRevision, TargetStatus, When},
     revision::shown,
@@ -142,19 +140,39 @@ fn common<'a>(all: &[SourceVotes<'a>]) -> Vec<CommonRevision<'a>> {
         })
         .filter(|it| !it.standings.contains(&Standing::Absent))
         .collect();
-    let have_versions = common
-        .iter()
-        .all(|it| version_order::has_version(&it.shown()));
-    common.sort_by(|one, other| {
-        let by_version = match have_versions {
-            true => version_order::compare(&other.shown(), &one.shown()),
-            false => Ordering::Equal,
-        };
-        by_version
-            .then_with(|| other.arrived_at.cmp(&one.arrived_at))
-            .then_with(|| version_order::total(&other.shown(), &one.shown()))
-    });
+    let by_arrival = |one: &CommonRevision<'_>, other: &CommonRevision<'_>| {
+        let by_time = other.arrived_at.cmp(&one.arrived_at);
+        by_time.then_with(|| version_order::total(&other.shown(), &one.shown()))
+    };
+    common.sort_by(by_arrival);
+    let mut shown = common.iter().map(CommonRevision::shown);
+    match shown.all(|it| version_order::has_version(&it)) {
+        true => common.sort_by(|one, other| version_order::compare(&other.shown(), &one.shown())),
+        false => common = in_order_of_arrival(all, common),
+    }
     common
+}
+
+/// Newest first: what arrived later in every source environment is newer, whatever the clock said. Where they
+/// do not agree, the order stays as it is.
+fn in_order_of_arrival<'a>(
+    all: &[SourceVotes<'_>],
+    mut left: Vec<CommonRevision<'a>>,
+) -> Vec<CommonRevision<'a>> {
+    let arrived_later = |one: &str, other: &str| {
+        let mut sources = all.iter();
+        sources.all(|votes| votes.position(one) < votes.position(other))
+    };
+    let mut ordered = Vec::new();
+    while !left.is_empty() {
+        let is_newest = |it: &CommonRevision<'_>| {
+            let mut others = left.iter();
+            !others.any(|other| arrived_later(other.revision, it.revision))
+        };
+        let newest = left.iter().position(is_newest).unwrap_or_default();
+        ordered.push(left.remove(newest));
+    }
+    ordered
 }
 
 /// What to write to git for a revision, by any of the source environments.
@@ -296,6 +314,11 @@ impl<'a> SourceVotes<'a> {
         let reported = self.reported.filter(|_| self.when == When::AnyTargetReady);
         targets.any(|it| it.revision.as_deref() == Some(revision))
             || reported.is_some_and(|it| it.revision == revision)
+    }
+
+    /// How many revisions arrived here later; nothing where only a report tells of it.
+    fn position(&self, revision: &str) -> Option<usize> {
+        self.ran().iter().position(|it| it.revision == revision)
     }
 
     fn entry(&self, revision: &str) -> Option<&'a RanRevision> {

@@ -363,6 +363,22 @@ fn a_promotion_stops_when_its_revision_fails_in_any_source() {
 }
 
 #[test]
+fn what_runs_is_told_in_the_order_of_promotion() {
+    let told = |drawing: &str| {
+        let world = draw(drawing);
+        planner::runs_text(&world.pipeline, &world.model())
+    };
+    assert_eq!(
+        told(&diamond("2.0.0 ok", "1.0.0 ok", "1.0.0 ok")),
+        "dev 3.0.0 > eu 2.0.0, us 1.0.0 > prod 1.0.0"
+    );
+    assert_eq!(
+        told("dev[2.0.0 ok] > test[] > prod[1.0.0 ok]"),
+        "dev 2.0.0 > test - > prod 1.0.0"
+    );
+}
+
+#[test]
 fn a_rollback_needs_no_source() {
     let drawing = two("", "3.0.0 ok", "2.0.0 ok")
         .replace("prod{after eu us}[1.0.0 ok]", "prod{after eu us}[2.0.0 ok]");

@@ -35,6 +35,7 @@ mod rights;
 mod show;
 mod signature;
 mod simulation;
+mod source_evidence;
 mod tags;
 mod unsigned;
 mod upgrade;

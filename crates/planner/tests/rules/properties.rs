@@ -89,7 +89,8 @@ fn signed() -> impl Strategy<Value = Option<bool>> {
 }
 
 fn happening() -> impl Strategy<Value = Happening> {
-    let target = 0..2_usize;
+    // Of the first environment, or in a graph also of those before prod.
+    let target = 0..6_usize;
     let revision = 0..6_usize;
     prop_oneof![
         6 => (target.clone(), revision.clone(), signed()).prop_map(
@@ -136,36 +137,47 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
     let of = |simulation: &Simulation, environment: &str, target: usize| {
         target % simulation.truth[environment].len()
     };
+    let before_prod = |simulation: &Simulation, target: usize| {
+        let mut names: Vec<_> = simulation.truth.keys().cloned().collect();
+        names.retain(|name| name != "prod");
+        names[target / 2 % names.len()].clone()
+    };
     match happening {
         Happening::Sign {
             in_dev,
             target,
             said,
         } => {
-            let name = if *in_dev { "dev" } else { "prod" };
-            simulation.say_signed(name, *target, *said);
+            let name = match in_dev {
+                true => before_prod(simulation, *target),
+                false => "prod".to_owned(),
+            };
+            simulation.say_signed(&name, *target, *said);
         }
         Happening::Deploy {
             target,
             revision,
             signed,
         } => {
-            let index = of(simulation, "dev", *target);
-            let target = &mut simulation.truth.get_mut("dev").unwrap()[index];
+            let name = before_prod(simulation, *target);
+            let index = of(simulation, &name, *target);
+            let target = &mut simulation.truth.get_mut(&name).unwrap()[index];
             target.revision.clone_from(&revisions[*revision]);
             target.signed = *signed;
             target.ready = true;
             target.failed = None;
         }
         Happening::Ready { target, ready } => {
-            let index = of(simulation, "dev", *target);
-            let target = &mut simulation.truth.get_mut("dev").unwrap()[index];
+            let name = before_prod(simulation, *target);
+            let index = of(simulation, &name, *target);
+            let target = &mut simulation.truth.get_mut(&name).unwrap()[index];
             target.ready = *ready;
             target.failed = None;
         }
         Happening::Fail { target } => {
-            let index = of(simulation, "dev", *target);
-            let target = &mut simulation.truth.get_mut("dev").unwrap()[index];
+            let name = before_prod(simulation, *target);
+            let index = of(simulation, &name, *target);
+            let target = &mut simulation.truth.get_mut(&name).unwrap()[index];
             target.ready = false;
             target.failed = Some(target.revision.clone());
         }
@@ -174,9 +186,12 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
             target,
             reachable,
         } => {
-            let name = if *environment { "dev" } else { "prod" };
-            let index = of(simulation, name, *target);
-            simulation.truth.get_mut(name).unwrap()[index].reachable = *reachable;
+            let name = match environment {
+                true => before_prod(simulation, *target),
+                false => "prod".to_owned(),
+            };
+            let index = of(simulation, &name, *target);
+            simulation.truth.get_mut(&name).unwrap()[index].reachable = *reachable;
         }
         Happening::Merge(nth) => simulation.end_pull_request(*nth, "merged"),
         Happening::Close(nth) => simulation.end_pull_request(*nth, "closed"),
@@ -211,7 +226,10 @@ fn happen(simulation: &mut Simulation, happening: &Happening, revisions: &[Strin
         Happening::Decide { nth, verdict } => simulation.decide_check(*nth, *verdict),
         Happening::DeleteCheck(nth) => simulation.delete_check(*nth),
         Happening::Wait(minutes) => simulation.now += Duration::from_secs(minutes * 60),
-        Happening::SetBack(minutes) => simulation.now -= Duration::from_secs(minutes * 60),
+        Happening::SetBack(minutes) => {
+            simulation.now -= Duration::from_secs(minutes * 60);
+            simulation.is_set_back = true;
+        }
     }
 }
 
@@ -225,13 +243,14 @@ proptest! {
         approvals in prop::sample::select(vec!["", "manual", "policy 2 group:sre not-requester expires:30m"]),
         (merges, soaks, requires_signature) in any::<(bool, bool, bool)>(),
         (verifies, verifies_prod, back, checks) in any::<(bool, bool, bool, bool)>(),
-        (dev, prod) in (1..3_usize, 1..3_usize),
+        (dev, prod, branches) in (1..3_usize, 1..3_usize, any::<bool>()),
     ) {
         let revisions: Vec<_> = (1..7)
             .map(|number| if is_ordered { format!("{number}.0.0") } else { format!("r{number}") })
             .collect();
         let targets = |count: usize| vec![format!("{} ok", revisions[0]); count].join(", ");
         let settings = [
+            (branches, "after eu us"),
             (!approvals.is_empty(), approvals),
             (any_target, "any"),
             (per_target, "per target"),
@@ -243,8 +262,19 @@ proptest! {
         ];
         let settings: Vec<_> = settings.iter().filter(|(on, _)| *on).map(|(_, name)| *name).collect();
         let verify = if verifies { "{verify smoke}" } else { "" };
+        // In a graph, checks are in one of the two environments before prod.
+        let before = match branches {
+            true => format!(
+                "dev[{}] > eu{{after dev}}[{}] > us{}[{}]",
+                targets(1),
+                targets(dev),
+                if verifies { "{after dev, verify smoke}" } else { "{after dev}" },
+                targets(1)
+            ),
+            false => format!("dev{verify}[{}]", targets(dev)),
+        };
         let drawing = format!(
-            "dev{verify}[{}] > prod{{{}}}[{}]", targets(dev), settings.join(", "), targets(prod)
+            "{before} > prod{{{}}}[{}]", settings.join(", "), targets(prod)
         );
         let mut simulation = Simulation::new(draw(&drawing));
         if requires_signature {

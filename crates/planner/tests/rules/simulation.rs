@@ -1,4 +1,5 @@
-//! Both loops, a forge and two clusters in miniature, for trying to break what must always hold.
+//! Both loops, a forge and clusters in miniature, for trying to break what must always hold. Environments are a
+//! list, or a graph in which prod comes after several others.
 
 use std::{
     collections::{BTreeMap, BTreeSet},
@@ -61,6 +62,12 @@ pub(crate) struct Simulation {
     freezes: Vec<SimulatedFreeze>,
     /// The revisions that were seen to be verified and not denied since, by environment.
     pub(crate) verified: BTreeSet<(String, String)>,
+    /// The revisions that environments were seen to be ready at: on one target, and on all of them.
+    pub(crate) ready: [BTreeSet<(String, String)>; 2],
+    /// The revisions that passed the checks of an environment and have not failed one since.
+    pub(crate) passed: BTreeSet<(String, String)>,
+    /// Whether the clock was set back, so that nobody knows what came first.
+    pub(crate) is_set_back: bool,
 }
 
 /// A Freeze, and its times as the simulation itself decides about them.
@@ -136,6 +143,9 @@ impl Simulation {
             edits: 0,
             freezes: Vec::new(),
             verified: BTreeSet::new(),
+            ready: Default::default(),
+            passed: BTreeSet::new(),
+            is_set_back: false,
             world,
         }
     }
@@ -178,6 +188,7 @@ impl Simulation {
         let model = planner::fold_checks(&self.world.pipeline, &self.world.runs, model);
         self.world.pipeline.status = Some(model.clone());
         self.note_verified();
+        self.note_evidence();
         if let [only] = model.environments["prod"].targets.as_slice() {
             self.history.extend(only.revision.clone());
         }
@@ -191,6 +202,8 @@ impl Simulation {
         if handled(&self.world.model()) != handled(&model) {
             self.carry_out();
         }
+        // A signature that Flux verified goes on by the status, one environment in each pass.
+        (2..self.truth.len()).for_each(|_| drop(self.carry_out()));
         assert_eq!(self.carry_out(), [], "a plan that was carried out is empty");
     }
 
@@ -225,35 +238,22 @@ impl Simulation {
         let spec = &promotion.spec;
         let suspended = self.world.pipeline.spec.suspend;
         assert!(!suspended, "suspended, {} starts", spec.revision);
-        self.check_signed(&spec.revision);
+        self.check_signed(promotion);
         if spec.request.is_some() {
             return;
         }
         if let Some(cause) = &spec.cause {
             return self.check_derived_rollback(promotion, cause);
         }
-        self.check_verified(promotion);
-        let vouches =
-            |truth: &&Truth| truth.reachable && truth.ready && truth.revision == spec.revision;
-        let source = &self.truth["dev"];
-        let settings = self.world.pipeline.spec.promotion_into("prod").unwrap();
-        let is_verified = match settings.when {
-            Some(api::pipeline::When::AnyTargetReady) => source.iter().any(|truth| vouches(&truth)),
-            _ => source.iter().all(|truth| vouches(&truth)),
-        };
-        assert!(
-            is_verified,
-            "{} is not verified in {source:?}",
-            spec.revision
-        );
+        self.check_sources(promotion);
         let model = self.world.model();
-        let rejected = &model.environments["prod"].rejected;
+        let rejected = &model.environments[&spec.environment].rejected;
         assert!(
             !rejected.contains(&spec.revision),
             "{} is rejected",
             spec.revision
         );
-        let has_left = self.history.contains(&spec.revision);
+        let has_left = spec.environment == "prod" && self.history.contains(&spec.revision);
         assert!(!has_left, "{} was left before", spec.revision);
         let place = site_of(spec, "default");
         let tries = self.world.promotions.iter().filter(|other| {
@@ -275,9 +275,7 @@ impl Simulation {
             is_cancelled || last.spec.rejection.is_some() && may_merge(last)
         });
         assert!(!was_dropped, "{} was rejected or cancelled", spec.revision);
-        let here = self.world.pipeline.status.as_ref().unwrap().environments["prod"]
-            .targets
-            .iter();
+        let here = model.environments[&spec.environment].targets.iter();
         for target in here.filter(|target| {
             place.target.is_none()
                 || place.target.as_ref().unwrap().1 == *target.namespace.as_ref().unwrap()
@@ -296,7 +294,9 @@ impl Simulation {
     fn check_approved_goes_on(&self, new: &Promotion) {
         let place = site_of(&new.spec, "default");
         let model = self.world.model();
-        let prod = &model.environments["prod"];
+        let environment = new.spec.environment.as_str();
+        let prod = &model.environments[environment];
+        let sources = self.sources(environment);
         for old in &self.world.promotions {
             let spec = &old.spec;
             let needed = spec
@@ -310,12 +310,12 @@ impl Simulation {
                 self.verdict(environment, cause, &spec.revision) == CheckVerdict::Failed
             };
             let is_failed = prod.rejected.contains(&spec.revision)
-                || has_failed("prod", CheckCause::Promotion)
-                || has_failed("dev", CheckCause::Verify)
-                || model.environments["dev"]
-                    .failures
-                    .iter()
-                    .any(|it| it.revision == spec.revision)
+                || has_failed(environment, CheckCause::Promotion)
+                || sources.iter().any(|source| {
+                    let mut failures = model.environments[source].failures.iter();
+                    has_failed(source, CheckCause::Verify)
+                        || failures.any(|it| it.revision == spec.revision)
+                })
                 || prod
                     .targets
                     .iter()
@@ -540,7 +540,7 @@ impl Simulation {
     fn check_frozen(&self, promotion: &Promotion) {
         let closed = self.freezes.iter().filter(|it| it.is_closed(self.now));
         let model = self.world.model();
-        let prod = &model.environments["prod"];
+        let prod = &model.environments[&promotion.spec.environment];
         let revision = &promotion.spec.revision;
         let namespace = promotion.spec.target.as_ref().map(|it| &it.namespace);
         let here = prod.targets.iter();
@@ -558,7 +558,12 @@ impl Simulation {
     }
 
     /// The verdict of the newest attempt of a check.
-    fn verdict(&self, environment: &str, cause: CheckCause, revision: &str) -> CheckVerdict {
+    pub(crate) fn verdict(
+        &self,
+        environment: &str,
+        cause: CheckCause,
+        revision: &str,
+    ) -> CheckVerdict {
         let runs = self.world.runs.iter().map(|run| (&run.spec, &run.status));
         let of_revision = runs.filter(|(spec, _)| {
             spec.environment == environment && spec.cause == cause && spec.revision == revision
@@ -568,21 +573,13 @@ impl Simulation {
         status.unwrap_or_default().verdict
     }
 
-    fn verifies(&self, environment: &str) -> bool {
+    pub(crate) fn verifies(&self, environment: &str) -> bool {
         !self
             .world
             .pipeline
             .spec
             .verify_checks(environment)
             .is_empty()
-    }
-
-    /// Nothing goes on that has not passed the checks of dev.
-    fn check_verified(&self, promotion: &Promotion) {
-        let revision = &promotion.spec.revision;
-        let verdict = self.verdict("dev", CheckCause::Verify, revision);
-        let has_passed = !self.verifies("dev") || verdict == CheckVerdict::Passed;
-        assert!(has_passed, "{revision} starts, {verdict:?} in dev");
     }
 
     /// A derived rollback leads from a revision that runs and failed its checks, once, to one that passed them,
@@ -600,9 +597,10 @@ impl Simulation {
         });
         assert!(!is_second, "a second rollback: {promotion:?}");
         let revision = &failed.spec.revision;
-        let verdict = self.verdict("prod", CheckCause::Verify, revision);
+        let environment = &promotion.spec.environment;
+        let verdict = self.verdict(environment, CheckCause::Verify, revision);
         assert_eq!(verdict, CheckVerdict::Failed, "{revision} did not fail");
-        let prod = &self.world.model().environments["prod"];
+        let prod = &self.world.model().environments[environment];
         let mut running = prod.targets.iter();
         let is_running = running.any(|it| it.revision.as_ref() == Some(revision));
         assert!(is_running, "{revision} has left");
@@ -619,9 +617,10 @@ impl Simulation {
     /// Nothing enters that has not passed the checks before prod; nothing whose checks failed goes on.
     fn check_checks(&self, promotion: &Promotion, is_proposed: bool) {
         let spec = &promotion.spec;
-        let settings = self.world.pipeline.spec.promotion_into("prod").unwrap();
+        let environment = spec.environment.as_str();
+        let settings = self.settings(environment);
         if !settings.checks.is_empty() && spec.cause.is_none() {
-            let verdict = self.verdict("prod", CheckCause::Promotion, &spec.revision);
+            let verdict = self.verdict(environment, CheckCause::Promotion, &spec.revision);
             let may_go_on = match is_proposed {
                 true => verdict != CheckVerdict::Failed,
                 false => verdict == CheckVerdict::Passed,
@@ -629,11 +628,15 @@ impl Simulation {
             assert!(may_go_on, "{} enters, {verdict:?}", spec.revision);
         }
         let model = self.world.model();
-        let answers = model.environments["prod"].last_request.as_ref();
+        let answers = model.environments[environment].last_request.as_ref();
         let answers = answers.and_then(|it| it.promotion.as_ref());
         let is_asked = spec.request.is_some() || answers == promotion.metadata.name.as_ref();
-        if !is_asked && spec.cause.is_none() && self.verifies("dev") {
-            let verdict = self.verdict("dev", CheckCause::Verify, &spec.revision);
+        if is_asked || spec.cause.is_some() {
+            return;
+        }
+        let sources = self.sources(environment);
+        for source in sources.iter().filter(|it| self.verifies(it)) {
+            let verdict = self.verdict(source, CheckCause::Verify, &spec.revision);
             assert_ne!(verdict, CheckVerdict::Failed, "{} goes on", spec.revision);
         }
     }
@@ -673,17 +676,18 @@ impl Simulation {
     /// What must hold whenever something is pushed.
     fn check_act(&self, promotion: &Promotion, is_proposed: bool) {
         self.check_checks(promotion, is_proposed);
-        self.check_signed(&promotion.spec.revision);
+        self.check_signed(promotion);
+        let environment = &promotion.spec.environment;
         let spec = &self.world.pipeline.spec;
         assert!(!spec.suspend, "suspended, something is pushed");
         self.check_frozen(promotion);
-        let settings = spec.promotion_into("prod").unwrap();
+        let settings = self.settings(environment);
         let needed = match &settings.approval_policy {
             Some(policy) => policy.count as usize,
             None => usize::from(settings.manual),
         };
         let model = self.world.model();
-        let mut ran = model.environments["prod"].ran.iter();
+        let mut ran = model.environments[environment].ran.iter();
         let was_approved = promotion.spec.cause.is_some()
             && ran.any(|it| it.revision == promotion.spec.revision && it.approved);
         let needed = if was_approved { 0 } else { needed };
@@ -709,27 +713,32 @@ impl Simulation {
         }
     }
 
-    /// Nothing that nobody asked for is brought over something newer, or after it failed in dev.
+    /// Nothing that nobody asked for is brought over something newer, or after it failed in a source.
     fn check_order(&self, promotion: &Promotion) {
         let spec = &promotion.spec;
         let model = self.world.model();
-        let prod = &model.environments["prod"];
+        let prod = &model.environments[&spec.environment];
         let last = prod.last_request.as_ref();
         let is_asked = spec.request.is_some() || last.is_some_and(|last| last.led_to(promotion));
         if is_asked || spec.cause.is_some() {
             return;
         }
-        let dev = &model.environments["dev"].targets;
-        let fails = dev
-            .iter()
-            .any(|it| planner::failed_revision(it) == Some(&spec.revision));
-        let is_ready = |it: &&api::pipeline::TargetStatus| {
-            it.ready && it.revision.as_ref() == Some(&spec.revision)
-        };
-        let settings = self.world.pipeline.spec.promotion_into("prod").unwrap();
-        let one_is_enough = settings.when == Some(api::pipeline::When::AnyTargetReady);
-        let is_vouched_for = one_is_enough && dev.iter().any(|it| is_ready(&it));
-        assert!(!fails || is_vouched_for, "{} failed in dev", spec.revision);
+        for source in self.sources(&spec.environment) {
+            let targets = &model.environments[&source].targets;
+            let fails = targets
+                .iter()
+                .any(|it| planner::failed_revision(it) == Some(&spec.revision));
+            let is_ready = |it: &&api::pipeline::TargetStatus| {
+                it.ready && it.revision.as_ref() == Some(&spec.revision)
+            };
+            let one_is_enough = self.one_is_enough(&spec.environment);
+            let is_vouched_for = one_is_enough && targets.iter().any(|it| is_ready(&it));
+            assert!(
+                !fails || is_vouched_for,
+                "{} failed in {source}",
+                spec.revision
+            );
+        }
         let target = spec.target.as_ref().map(|target| &target.namespace);
         let here = prod.targets.iter();
         let here = here.filter(|it| target.is_none() || it.namespace.as_ref() == target);
@@ -829,15 +838,20 @@ impl Simulation {
         }
     }
 
-    /// Flux brings what git asks for into prod, or fails to.
+    /// Flux brings what git asks for into every environment, or fails to.
     pub(crate) fn sync(&mut self, works: bool) {
+        let names: Vec<_> = self.truth.keys().cloned().collect();
+        names.iter().for_each(|name| self.sync_one(name, works));
+    }
+
+    fn sync_one(&mut self, environment: &str, works: bool) {
         let model = self.world.model();
-        let known = &model.environments["prod"].targets;
-        let targets = self.truth.get_mut("prod").unwrap();
+        let known = &model.environments[environment].targets;
+        let targets = self.truth.get_mut(environment).unwrap();
         for (known, truth) in known.iter().zip(targets) {
             let namespace = known.namespace.as_deref().unwrap();
-            let of_target = self.git.get(&format!("prod/-/{namespace}"));
-            let Some(wanted) = of_target.or(self.git.get("prod")) else {
+            let of_target = self.git.get(&format!("{environment}/-/{namespace}"));
+            let Some(wanted) = of_target.or(self.git.get(environment)) else {
                 continue;
             };
             if works && truth.revision != *wanted {
@@ -946,13 +960,13 @@ fn digest(promotion: &Promotion, edits: usize) -> String {
     format!("{} over edit {edits}", promotion.spec.revision)
 }
 
-fn may_merge(promotion: &Promotion) -> bool {
+pub(crate) fn may_merge(promotion: &Promotion) -> bool {
     let phase: Option<Phase> = promotion.status.as_ref().and_then(|status| status.phase);
     phase.is_none_or(|phase| !phase.lets_successor_act())
 }
 
 /// The revisions of a simulation are single numbers as versions, or words without an order.
-fn is_older(one: &str, other: &str) -> bool {
+pub(crate) fn is_older(one: &str, other: &str) -> bool {
     let number = |text: &str| text.split_once('.')?.0.parse::<u32>().ok();
     matches!((number(one), number(other)), (Some(one), Some(other)) if one < other)
 }

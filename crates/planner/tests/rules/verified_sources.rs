@@ -1,6 +1,8 @@
 //! Signatures in the simulation: what Flux says about the sources of both environments, and that nothing goes
 //! on which it did not verify, where that is required.
 
+use api::Promotion;
+
 use crate::simulation::Simulation;
 
 impl Simulation {
@@ -20,8 +22,8 @@ impl Simulation {
         targets[index].signed = said;
     }
 
-    /// Notes which revisions were seen to be verified, and which were not. What dev vouched for counts where
-    /// it was brought.
+    /// Notes which revisions were seen to be verified, and which were not. What all sources vouched for counts
+    /// where it was brought.
     pub(crate) fn note_verified(&mut self) {
         for (environment, targets) in &self.truth {
             for truth in targets.iter().filter(|it| it.reachable) {
@@ -37,12 +39,21 @@ impl Simulation {
                 }
             }
         }
-        for ran in &self.world.model().environments["prod"].ran {
-            let revision = ran.revision.clone();
-            if self.is_verified_in("dev", &revision) {
-                self.verified.insert(("prod".to_owned(), revision));
+        for (environment, status) in &self.world.model().environments {
+            for ran in &status.ran {
+                if self.is_verified_before(environment, &ran.revision) {
+                    let key = (environment.clone(), ran.revision.clone());
+                    self.verified.insert(key);
+                }
             }
         }
+    }
+
+    /// Whether a revision is verified in everything that an environment comes after.
+    fn is_verified_before(&self, environment: &str, revision: &str) -> bool {
+        let sources = self.sources(environment);
+        let mut verified = sources.iter().map(|it| self.is_verified_in(it, revision));
+        !sources.is_empty() && verified.all(|it| it)
     }
 
     fn is_verified_in(&self, environment: &str, revision: &str) -> bool {
@@ -51,20 +62,25 @@ impl Simulation {
     }
 
     /// Nothing starts, is pushed or merged that was never seen to be verified, or that was denied since.
-    pub(crate) fn check_signed(&self, revision: &str) {
-        let settings = self.world.pipeline.spec.promotion_into("prod").unwrap();
-        let is_verified = ["dev", "prod"]
-            .iter()
-            .any(|environment| self.is_verified_in(environment, revision));
+    pub(crate) fn check_signed(&self, promotion: &Promotion) {
+        let (environment, revision) = (&promotion.spec.environment, &promotion.spec.revision);
+        let settings = self.settings(environment);
+        let is_verified = self.is_verified_in(environment, revision)
+            || self.is_verified_before(environment, revision);
         assert!(
             is_verified || !settings.require_verified_source,
             "{revision} goes on without a verified source"
         );
     }
 
-    /// A signed artifact of the revision is deployed in dev, and Flux verifies it.
-    pub(crate) fn sign_in_dev(&mut self, revision: &str) {
-        for truth in self.truth.get_mut("dev").unwrap() {
+    /// A signed artifact of the revision is deployed in everything that prod comes after, and Flux verifies it.
+    pub(crate) fn sign_in_sources(&mut self, revision: &str) {
+        let sources = self.sources("prod");
+        let sources = self
+            .truth
+            .iter_mut()
+            .filter(|(name, _)| sources.contains(name));
+        for truth in sources.flat_map(|(_, targets)| targets) {
             truth.reachable = true;
             truth.ready = true;
             truth.failed = None;

@@ -52,7 +52,8 @@ impl Simulation {
             HoldReason::TargetUnreachable => self.reach_all("prod"),
             HoldReason::SourceNotDeployed
             | HoldReason::SourceTargetsDiffer
-            | HoldReason::SourceNotReady => self.mend_source(),
+            | HoldReason::SourceNotReady => self.mend_sources(),
+            HoldReason::NoCommonRevision => self.agree_on("8.0.0"),
             HoldReason::Soaking => self.now = hold.opens_at.unwrap(),
             HoldReason::Frozen => match hold.opens_at {
                 Some(opens_at) => self.now = opens_at,
@@ -72,7 +73,7 @@ impl Simulation {
                 }
                 self.request(RequestKind::Promote, revision);
             }
-            HoldReason::SourceNotVerified => self.sign_in_dev(revision),
+            HoldReason::SourceNotVerified => self.sign_in_sources(revision),
             HoldReason::Verifying | HoldReason::CheckPending => self.pass_checks(),
             HoldReason::VerificationFailed => self.request(RequestKind::Promote, revision),
             HoldReason::CheckFailed | HoldReason::RollbackNotPossible => {
@@ -92,13 +93,26 @@ impl Simulation {
         }
     }
 
-    /// All targets of dev become ready at one revision.
-    fn mend_source(&mut self) {
-        self.reach_all("dev");
-        let dev = self.truth.get_mut("dev").unwrap();
-        let (revision, signed) = (dev[0].revision.clone(), dev[0].signed);
-        for truth in dev {
-            truth.revision.clone_from(&revision);
+    /// All targets of each source become ready at one revision.
+    fn mend_sources(&mut self) {
+        for source in self.sources("prod") {
+            let targets = &self.truth[&source];
+            let (revision, signed) = (targets[0].revision.clone(), targets[0].signed);
+            self.mend(&source, &revision, signed);
+        }
+    }
+
+    /// All sources become ready at the same revision.
+    fn agree_on(&mut self, revision: &str) {
+        for source in self.sources("prod") {
+            self.mend(&source, revision, Some(true));
+        }
+    }
+
+    fn mend(&mut self, environment: &str, revision: &str, signed: Option<bool>) {
+        self.reach_all(environment);
+        for truth in self.truth.get_mut(environment).unwrap() {
+            revision.clone_into(&mut truth.revision);
             truth.signed = signed;
             truth.ready = true;
             truth.failed = None;

@@ -233,5 +233,79 @@ fn check_graph(pipeline: &Pipeline, width: Option<usize>, expected: &str) {
 
 #[test]
 fn environments_that_branch_are_drawn_as_a_graph() {
-    check_graph(&diamond(), Some(80), "");
+    let diagram = "
+                           ╭─ eu ──────╮
+                       ┌─▶ │ 1.0.0     │ ─┐
+                       │   │ ● ready   │  │
+                       │   │ after dev │  │   ╭─ prod ───────╮
+        ╭─ dev ─────╮  │   │ ● one/web │  ├─▶ │ 1.0.0        │
+        │ 1.0.0     │ ─┤   ╰───────────╯  │   │ ● ready      │
+        │ ● ready   │  │                  │   │ after eu, us │
+        │ ● one/web │  │   ╭─ us ──────╮  │   │ ● one/web    │
+        ╰───────────╯  └─▶ │ 1.0.0     │ ─┘   ╰──────────────╯
+                           │ ● ready   │
+                           │ after dev │
+                           │ ● one/web │
+                           ╰───────────╯
+";
+    check_graph(&diamond(), Some(80), diagram);
+    check_graph(&diamond(), Some(54), diagram);
+}
+
+#[test]
+fn a_graph_becomes_a_list_that_says_what_comes_after_what() {
+    let list = "
+        dev
+          1.0.0
+          ● ready
+          ● one/web
+
+        eu
+          1.0.0
+          ● ready
+          after dev
+          ● one/web
+
+        us
+          1.0.0
+          ● ready
+          after dev
+          ● one/web
+
+        prod
+          1.0.0
+          ● ready
+          after eu, us
+          ● one/web
+";
+    for width in [None, Some(53), Some(20), Some(0)] {
+        check_graph(&diamond(), width, list);
+    }
+}
+
+/// Lines that cross have lanes of their own; one that skips a column is said in words only.
+#[test]
+fn lines_of_different_environments_do_not_touch() {
+    let mut pipeline = diamond();
+    let after = |names: &[&str]| Some(names.iter().map(|&it| it.to_owned()).collect());
+    let environments = &mut pipeline.spec.environments;
+    environments[1].after = after(&[]);
+    environments[2].after = after(&["eu"]);
+    environments[3].after = after(&["dev"]);
+    let mut last = environments[3].clone();
+    last.name = "last".to_owned();
+    last.after = after(&["us", "dev"]);
+    environments.push(last);
+    let drawn = draw(&pipeline, Some(100), Timestamp::UNIX_EPOCH);
+    let drawn = anstream::adapter::strip_str(&drawn).to_string();
+    let lines: Vec<_> = drawn.lines().collect();
+    let line = |text: &str| {
+        let found = lines.iter().find(|it| it.contains(text));
+        *found.unwrap_or_else(|| panic!("{text}: {drawn}"))
+    };
+    assert!(line("after us, dev").contains("after us, dev"));
+    // From dev down to prod and from eu up to us, in two lanes.
+    assert_eq!(drawn.matches('▶').count(), 3, "{drawn}");
+    assert!(drawn.contains('┐') && drawn.contains('┘'), "{drawn}");
+    assert!(drawn.contains('┌') && drawn.contains('└'), "{drawn}");
 }

@@ -8,6 +8,7 @@ mod check;
 mod promotion;
 mod request;
 mod rfc_spelling;
+mod rollout;
 mod spec;
 mod status;
 
@@ -21,6 +22,7 @@ pub use promotion::{
 };
 pub use request::{HandledRequest, Override, Request, RequestKind, StoredOverride};
 pub use rfc_spelling::{RFC_SECRET, RfcPullRequest, RfcWebhook};
+pub use rollout::{OnNewRevision, Rollout, TargetLimit, Wave};
 pub use spec::{
     AppReference, Changelog, ClusterReference, Environment, Pipeline, PipelineSpec, Source,
     SourceKind, Target, Track,
@@ -29,7 +31,7 @@ pub use status::{
     AppStatus, CanaryState, CheckStatus, ClusterAppReference, CoveringFreeze, DesiredRevision,
     EnvironmentStatus, Evidence, FailedRelease, GateStatus, HoldStatus, Origin, PipelineStatus,
     PreflightProblem, PromotionSummary, Proposal, RanRevision, Report, ReportedRevision,
-    TargetProblem, TargetStatus, WaitingApproval,
+    RolloutOrders, RolloutSummary, TargetProblem, TargetStatus, WaitingApproval, WaveSummary,
 };
 
 /// Condition type: something keeps the next environment from being promoted.

@@ -6,6 +6,7 @@
 mod change;
 mod decision;
 mod feedback;
+mod rollout;
 
 pub use change::{
     ChangeContent, FieldEdit, PromotionChange, SourceCommit, SourceCommits, SourceRange,
@@ -13,6 +14,7 @@ pub use change::{
 };
 pub use decision::{Approval, ObservedApproval, Rejection, Withdrawal};
 pub use feedback::{CommitState, ShownCommitStatus, ShownFeedback};
+pub use rollout::{Batch, RolloutStatus, RolloutStop, RolloutTarget, WaveStatus};
 
 use kube::CustomResource;
 use schemars::JsonSchema;
@@ -22,7 +24,7 @@ use crate::{
     Condition, Time,
     check_run::{CheckCause, CheckVerdict},
     lenient::{is_default, null_as_default},
-    pipeline::{ApprovalPolicy, RequestKind, Strategy},
+    pipeline::{ApprovalPolicy, RequestKind, Rollout, Strategy},
     revision, schema,
 };
 
@@ -59,6 +61,10 @@ use crate::{
     },
     {
         "rule": "has(self.sourceRange) == has(oldSelf.sourceRange) && (!has(self.sourceRange) || self.sourceRange == oldSelf.sourceRange)",
+        "message": "a promotion cannot be edited"
+    },
+    {
+        "rule": "has(self.rollout) == has(oldSelf.rollout) && (!has(self.rollout) || self.rollout == oldSelf.rollout)",
         "message": "a promotion cannot be edited"
     },
     {
@@ -132,6 +138,9 @@ pub struct PromotionSpec {
     pub ordinal: i64,
     /// The strategy of the pipeline at the time.
     pub strategy: Strategy,
+    /// The waves and limits of the pipeline at the time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
     /// Whether people must approve first.
     pub needs_approval: bool,
     /// Who must approve, and how many of them; without it one approval is enough.
@@ -346,6 +355,9 @@ pub struct PromotionStatus {
     /// What it changes, while that is not in git yet. Computed again right before it is pushed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub change: Option<PromotionChange>,
+    /// How far it is in its waves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutStatus>,
     /// What was last shown on the pull request.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub feedback: Option<ShownFeedback>,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use super::{
     approval_policy::ApprovalPolicy,
     rfc_spelling::{RfcPullRequest, RfcWebhook},
+    rollout::Rollout,
 };
 use crate::{
     Duration,
@@ -48,6 +49,9 @@ pub struct PromotionSettings {
     /// What one promotion covers. Default: the environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub scope: Option<Scope>,
+    /// Go through the targets of the environment in waves. Not with `scope: Target`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<Rollout>,
     /// How long after the merge the deployment may take. Default: one hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deploy_timeout: Option<Duration>,

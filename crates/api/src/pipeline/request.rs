@@ -13,9 +13,15 @@ pub struct Request {
     /// The id of the request.
     #[schemars(length(max = 128))]
     pub id: String,
-    /// The requested revision. To cancel or retry, it may be empty: whatever is under way or failed.
+    /// The requested revision. To promote or roll back it is needed; otherwise it may be empty: whatever is
+    /// under way or failed.
+    #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 256))]
     pub revision: String,
+    /// The target that a rollout goes on without, as `cluster/namespace`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub target: Option<String>,
     /// What is asked for.
     pub kind: RequestKind,
     /// The user who asked.
@@ -103,6 +109,12 @@ pub enum RequestKind {
     Cancel,
     /// Start the promotion or the checks that failed again.
     Retry,
+    /// Start no further target of the rollout under way.
+    StopRollout,
+    /// Go on with a rollout that was stopped. What failed before does not count any more.
+    ResumeRollout,
+    /// Go on without a target.
+    SkipTarget,
 }
 
 /// A request that was handled.

@@ -5,6 +5,7 @@
 
 mod desired;
 mod ran;
+mod rollout;
 mod target;
 
 use std::collections::BTreeMap;
@@ -23,6 +24,7 @@ use crate::{
 };
 pub use desired::DesiredRevision;
 pub use ran::RanRevision;
+pub use rollout::{RolloutOrders, RolloutSummary, WaveSummary};
 pub use target::{
     AppStatus, CanaryState, ClusterAppReference, Evidence, Origin, TargetProblem, TargetStatus,
 };
@@ -181,6 +183,12 @@ pub struct EnvironmentStatus {
     /// own, the later one counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<DesiredRevision>,
+    /// The rollout under way into this environment, else the last one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout: Option<RolloutSummary>,
+    /// What people ordered about that rollout.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollout_orders: Option<RolloutOrders>,
     /// The last request that was handled, and its result.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_request: Option<HandledRequest>,

@@ -70,6 +70,10 @@ pub struct TargetStatus {
     /// What this target should run, where promotions cover one target each and it asks for its revision.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<DesiredRevision>,
+    /// The waves of the environment's rollout whose selector matches its cluster, numbered from 0.
+    #[serde(default, skip_serializing_if = "is_default")]
+    #[schemars(length(max = 16))]
+    pub matching_waves: Vec<i64>,
     /// The apps found in the target.
     #[serde(default, skip_serializing_if = "is_default")]
     pub apps: Vec<AppStatus>,

@@ -13,6 +13,7 @@ mod lifecycle;
 mod lookup;
 mod outcome;
 mod problem;
+mod rollout;
 mod tag;
 mod verification;
 
@@ -21,8 +22,10 @@ use api::promotion::PromotionStatus;
 use crate::time::Timestamp;
 
 pub use change::{must_read_change, with_change};
+pub(crate) use context::runs;
 pub use context::{AttemptInput, ObservedPullRequest, freeze_hold};
 pub use feedback::{FeedbackUpdate, WantedComment, feedback_update};
+pub(crate) use lifecycle::DEPLOY_TIMEOUT;
 pub use lifecycle::attempt;
 pub use lookup::{PullRequestLookup, observed_after_failed_lookup, pull_request_lookup};
 pub use outcome::{Failure, Outcome, Remedy, conclude, status_after_failed_lookup};

@@ -15,6 +15,7 @@ pub(crate) mod checks;
 pub(crate) mod freeze;
 pub(crate) mod order;
 pub(crate) mod readiness;
+pub(crate) mod rollout;
 pub(crate) mod signature;
 pub(crate) mod soak;
 pub(crate) mod suspended;
@@ -86,6 +87,7 @@ pub(crate) const GATES: &[Gate] = &[
     signature::GATE,
     freeze::GATE,
     checks::GATE,
+    rollout::GATE,
     approvals::GATE,
 ];
 
@@ -284,6 +286,7 @@ mod tests {
             "signature",
             "freeze",
             "checks",
+            "rollout",
             "approvals",
         ];
         assert_eq!(again, all);

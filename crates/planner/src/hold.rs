@@ -95,6 +95,8 @@ hold_reasons! {
     RequestUnderWay of turn,
     /// A promotion that has all its approvals comes first.
     ApprovedUnderWay of turn,
+    /// A rollout comes first.
+    RolloutUnderWay of turn,
     /// An earlier promotion into the site has not ended.
     WaitingForPredecessor of turn,
     /// Flux has not verified a signature of the revision, and the environment demands one.
@@ -107,6 +109,14 @@ hold_reasons! {
     CheckPending of checks,
     /// A check before the environment failed.
     CheckFailed of checks,
+    /// The rollout was stopped by a person, or because too many targets failed.
+    RolloutStopped of rollout,
+    /// More targets cannot be reached than the rollout allows.
+    TooManyUnreachable of rollout,
+    /// The targets of a wave have not been ready for long enough.
+    WaveSoaking of rollout,
+    /// Targets of a wave are not ready.
+    WaveNotReady of rollout,
     /// A person must approve.
     AwaitingApproval of approvals,
     /// The pipeline or the environment is suspended.

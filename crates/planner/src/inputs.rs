@@ -15,17 +15,16 @@ use api::{
     Pipeline, Promotion, Time,
     names::PromotionSite,
     pipeline::{DesiredRevision, EnvironmentStatus, PipelineSpec, PipelineStatus, TargetStatus},
+    promotion::Phase,
     revision::shown,
 };
 
 use crate::{
     promotion_phase::{creation_order, is_deploying, merged_at},
-    site::{cluster_key, cluster_of_status, site_of},
+    rollout::landed_at,
+    site::{HUB, cluster_key, cluster_of_status, site_of, site_of_key},
     time::{self, Timestamp},
 };
-
-/// How a target on the hub itself is named where a cluster is asked for.
-const HUB: &str = "-";
 
 /// What a cluster asks for.
 #[derive(Clone, Copy, Debug)]
@@ -125,7 +124,8 @@ pub fn with_desired(
     status
 }
 
-type LandedBySite<'a> = BTreeMap<PromotionSite, Vec<&'a Promotion>>;
+/// The promotions that landed in a site, and when.
+type LandedBySite<'a> = BTreeMap<PromotionSite, Vec<(&'a Promotion, Timestamp)>>;
 
 fn landed_by_site<'a>(
     pipeline: &Pipeline,
@@ -133,15 +133,35 @@ fn landed_by_site<'a>(
     home: &str,
 ) -> LandedBySite<'a> {
     let mut by_site = LandedBySite::new();
-    let is_ours = |promotion: &&Promotion| {
-        pipeline.metadata.name.as_ref() == Some(&promotion.spec.pipeline)
-            && merged_at(promotion).is_some()
-    };
+    let is_ours =
+        |promotion: &&Promotion| pipeline.metadata.name.as_ref() == Some(&promotion.spec.pipeline);
     for promotion in promotions.iter().filter(is_ours) {
-        let site = site_of(&promotion.spec, home);
-        by_site.entry(site).or_default().push(promotion);
+        for (site, at) in landed_sites(promotion, home) {
+            by_site.entry(site).or_default().push((promotion, at));
+        }
     }
     by_site
+}
+
+/// The sites in which a promotion landed, and when. A rollout lands in its environment as a whole when it
+/// has ended well, and in each target with its batch.
+fn landed_sites(promotion: &Promotion, home: &str) -> Vec<(PromotionSite, Timestamp)> {
+    let status = promotion.status.as_ref();
+    let whole = site_of(&promotion.spec, home);
+    let Some(rollout) = status.and_then(|it| it.rollout.as_ref()) else {
+        let landed_at = merged_at(promotion).filter(|_| promotion.spec.rollout.is_none());
+        return Vec::from_iter(landed_at.map(|at| (whole, at)));
+    };
+    let environment = &promotion.spec.environment;
+    let targets = rollout.targets.iter().filter_map(|target| {
+        let at = landed_at(target, &rollout.batches)?;
+        Some((site_of_key(environment, &target.target), at))
+    });
+    let has_succeeded = status.and_then(|it| it.phase) == Some(Phase::Succeeded);
+    let finished = status.and_then(|it| it.finished_at.as_ref());
+    let finished = finished.filter(|_| has_succeeded);
+    let finished = finished.map(|at| (whole, at.0));
+    targets.chain(finished).collect()
 }
 
 fn site_of_target(environment: &str, target: &TargetStatus, home: &str) -> PromotionSite {
@@ -161,13 +181,13 @@ fn desired(
         return None;
     }
     let landed = landed.get(site).into_iter().flatten();
-    let last = landed.max_by_key(|it| (is_deploying(it), merged_at(it), creation_order(it)));
-    let inputs = last.filter(|it| it.spec.strategy.resource_set_inputs.is_some());
-    let Some(promotion) = inputs else {
+    let last = landed.max_by_key(|(it, at)| (is_deploying(it), *at, creation_order(it)));
+    let inputs = last.filter(|(it, _)| it.spec.strategy.resource_set_inputs.is_some());
+    let Some((promotion, landed_at)) = inputs else {
         return stored;
     };
     let replaced_at = stored.as_ref().and_then(|it| Some(it.since.as_ref()?.0));
-    let landed_at = merged_at(promotion);
+    let landed_at = Some(*landed_at);
     // What a later promotion published stays, also after that one was deleted.
     let is_older = landed_at < replaced_at && !is_deploying(promotion);
     let published = published(promotion, landed_at, replaced_at);

@@ -55,6 +55,7 @@ mod promotion_phase;
 mod release;
 mod requests;
 mod rights;
+mod rollout;
 mod site;
 mod site_state;
 mod sources;
@@ -118,9 +119,10 @@ pub use rights::{
     WritingUser, approving_group, refuse_change, refuse_check_run, refuse_freeze, refuse_pipeline,
     refuse_pipeline_deletion, refuse_promotion,
 };
+pub use rollout::{RolloutState, RolloutView, TargetView, WaveView, rollout_view};
 pub use site::{
-    RELEASE_REPORT, cluster_key, environment_report_key, marker, site_of, sites, target_name,
-    target_report_key, targets_of,
+    RELEASE_REPORT, cluster_key, environment_report_key, marker, site_of, sites, target_key,
+    target_name, target_report_key, targets_of,
 };
 pub use sources::{columns, followers, is_chain, receives_nothing, sources, takes_proposals};
 pub use summary::{

@@ -18,6 +18,7 @@ mod request;
 mod restart;
 mod retry;
 mod rollback;
+mod rollout_orders;
 mod site;
 mod start;
 
@@ -25,7 +26,10 @@ use std::collections::BTreeMap;
 
 use api::{
     CheckRun, Pipeline, Promotion,
-    pipeline::{HandledRequest, PipelineStatus, PromotionSummary, RanRevision, StoredOverride},
+    pipeline::{
+        HandledRequest, PipelineStatus, PromotionSummary, RanRevision, RolloutOrders,
+        RolloutSummary, StoredOverride,
+    },
 };
 
 use crate::{
@@ -114,6 +118,10 @@ pub struct EnvironmentPlan {
     pub ran: Vec<RanRevision>,
     /// Revisions that are not proposed again.
     pub rejected: Vec<String>,
+    /// The rollout under way, else the last one.
+    pub rollout: Option<RolloutSummary>,
+    /// What people ordered about the rollout under way.
+    pub rollout_orders: Option<RolloutOrders>,
     /// The last request that was taken up.
     pub last_request: Option<HandledRequest>,
     /// The overrides that are remembered.

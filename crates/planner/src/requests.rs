@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::{
     gate::approvals::is_awaited,
     plan::written_requests,
-    promotion_phase::{is_unmerged, names_revision},
+    promotion_phase::{is_unmerged, merged_at, names_revision},
     release::failed_revision,
 };
 
@@ -90,7 +90,8 @@ pub fn rejectable<'a>(
 ) -> Vec<&'a Promotion> {
     let there = leading_into(promotions, pipeline, environment);
     let revision = revision.unwrap_or_default();
-    let open = there.filter(|it| is_unmerged(it) && it.spec.rejection.is_none());
+    let open = there
+        .filter(|it| is_unmerged(it) && merged_at(it).is_none() && it.spec.rejection.is_none());
     open.filter(|it| names_revision(it, revision)).collect()
 }
 

@@ -71,6 +71,23 @@ pub(crate) fn cluster_of_status(target: &TargetStatus) -> Option<&ClusterReferen
     target.cluster_app_ref.as_ref()?.cluster_ref.as_ref()
 }
 
+/// The key of a target within its environment: `cluster/namespace`, with `-` for the hub.
+pub fn target_key(target: &TargetStatus, pipeline_namespace: &str) -> String {
+    let cluster = cluster_of_status(target).map(|it| cluster_key(it, pipeline_namespace));
+    let namespace = target.namespace.as_deref().unwrap_or_default();
+    format!("{}/{namespace}", cluster.as_deref().unwrap_or(HUB))
+}
+
+/// The site of a target by its key.
+pub(crate) fn site_of_key(environment: &str, key: &str) -> PromotionSite {
+    let (cluster, namespace) = key.rsplit_once('/').unwrap_or((HUB, key));
+    let cluster = Some(cluster).filter(|cluster| *cluster != HUB);
+    PromotionSite::target(environment, cluster, namespace)
+}
+
+/// What stands for the hub where a cluster is named.
+pub(crate) const HUB: &str = "-";
+
 /// The target as people read it: `cluster/namespace`, or the namespace alone on the hub.
 pub fn target_name(target: &TargetStatus) -> String {
     let namespace = target.namespace.as_deref().unwrap_or("-");

@@ -12,6 +12,7 @@ use crate::{
     evidence::{is_reported, is_silent},
     promotion_phase::{is_deploying, merged_at, phase_of, shown_by},
     release::failed_revision,
+    site::target_key,
     version_order,
 };
 
@@ -64,7 +65,24 @@ impl<'a> SiteState<'a> {
     pub(crate) fn runs(&self, revision: &str) -> bool {
         let is_there = |target: &&TargetStatus| target.revision.as_deref() == Some(revision);
         let is_assumed = self.assumed == Some(revision);
-        !self.targets.is_empty() && self.targets.iter().all(is_there) || is_assumed
+        let mut targets = self.targets.iter();
+        let runs_all = targets.all(|it| is_there(it) || self.is_left_out(it, revision));
+        runs_all && self.targets.iter().any(is_there) || is_assumed
+    }
+
+    /// Whether the rollout of a revision ended well without a target: that failed, a person skipped it, or it
+    /// cannot be reached.
+    fn is_left_out(&self, target: &TargetStatus, revision: &str) -> bool {
+        let mut newest_first = self.promotions.iter().rev();
+        let last = newest_first.find(|it| it.spec.revision == revision);
+        let Some(last) = last.filter(|it| phase_of(it) == Some(Phase::Succeeded)) else {
+            return false;
+        };
+        let rollout = last.status.as_ref().and_then(|it| it.rollout.as_ref());
+        let home = last.metadata.namespace.as_deref().unwrap_or_default();
+        let key = target_key(target, home);
+        let mut members = rollout.into_iter().flat_map(|it| &it.targets);
+        members.any(|it| it.target == key && (it.failed || it.skipped || target.problem.is_some()))
     }
 
     /// Whether the release of another revision failed here: git asks for that one.

@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 
 use api::{
     app::AppType,
-    pipeline::{AppReference, PipelineSpec, PromotionSettings, Scope, SourceKind, Strategy},
+    pipeline::{
+        AppReference, PipelineSpec, PromotionSettings, Scope, SourceKind, Strategy, TargetLimit,
+    },
 };
 
 /// The fields of a tag.
@@ -71,6 +73,45 @@ fn invalid_settings(settings: &PromotionSettings) -> Option<String> {
         .or_else(|| insecure_repository(&settings.strategy))
         .or_else(|| invalid_tag(settings))
         .or_else(|| nameless_token(&settings.strategy))
+        .or_else(|| invalid_rollout(settings))
+}
+
+/// A rollout whose targets cannot be changed one by one, or with limits that mean nothing.
+fn invalid_rollout(settings: &PromotionSettings) -> Option<String> {
+    let rollout = settings.rollout.as_ref()?;
+    if settings.scope == Some(Scope::Target) {
+        let text = "has rollout and scope: Target, which exclude each other; remove one of them";
+        return Some(text.to_owned());
+    }
+    if settings.strategy.notification.is_some() {
+        let text = "has rollout with the strategy notification, which cannot be sent to some of the \
+                    targets; use another strategy";
+        return Some(text.to_owned());
+    }
+    let limits = [
+        ("maxFailures", &rollout.max_failures),
+        ("maxUnreachable", &rollout.max_unreachable),
+    ];
+    let is_bad = |limit: &TargetLimit| limit.of(1).is_none();
+    let mut bad = limits
+        .iter()
+        .filter(|(_, it)| it.as_ref().is_some_and(is_bad));
+    if let Some((name, _)) = bad.next() {
+        return Some(format!(
+            "has a rollout with a {name} that is neither a number nor a percentage such as \"5%\""
+        ));
+    }
+    let mut waves = rollout.waves.iter().enumerate();
+    waves.find_map(|(number, wave)| {
+        let percent = wave.percent.filter(|it| !(1..=100).contains(it));
+        let concurrent = wave.max_concurrent.filter(|it| *it < 1);
+        let text = match (percent, concurrent) {
+            (Some(percent), _) => format!("percent {percent}; it must be from 1 to 100"),
+            (_, Some(most)) => format!("maxConcurrent {most}; it must be at least 1"),
+            _ => return None,
+        };
+        Some(format!("has a wave {} with {text}", number + 1))
+    })
 }
 
 /// Repositories are reached over https or ssh only. The URL is not repeated: it may hold a password.
@@ -107,11 +148,17 @@ fn invalid_tag(settings: &PromotionSettings) -> Option<String> {
         return Some("has a provider, which excludes secretRef and insecure".to_owned());
     }
     let is_per_target = TAG_FIELDS[1..3].iter().any(|field| to.tag.contains(field));
-    let text = match (settings.scope == Some(Scope::Target), is_per_target) {
-        (true, false) => {
+    let is_split = settings.scope == Some(Scope::Target);
+    let text = match (is_split, settings.rollout.is_some(), is_per_target) {
+        (true, _, false) => {
             "has scope: Target and one tag for all; put ${cluster} or ${namespace} into it"
         }
-        (false, true) => "has a tag per target; set scope: Target, or use ${environment} instead",
+        (_, true, false) => {
+            "has rollout and one tag for all; put ${cluster} or ${namespace} into it"
+        }
+        (false, false, true) => {
+            "has a tag per target; set scope: Target, or use ${environment} instead"
+        }
         _ => return None,
     };
     Some(text.to_owned())

@@ -52,6 +52,14 @@ pub struct RolloutStatus {
     )]
     #[schemars(length(max = 5000), inner(length(max = 512)))]
     pub failed: Vec<String>,
+    /// When a person last resumed it: what failed before does not count.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub resumed_at: Option<Time>,
+    /// When a person last retried it: `deployTimeout` of what is in flight counts from there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub retried_at: Option<Time>,
     /// Why no further target is started. Stays until a person resumes or retries it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<RolloutStop>,
@@ -89,6 +97,15 @@ pub struct RolloutTarget {
     /// The number of the batch that it was started with, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<i64>,
+    /// Whether it was ready at the revision. Recorded when the next batch starts.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub ready: bool,
+    /// Whether it failed: its app says so, or it was not ready in time.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub failed: bool,
+    /// Whether the rollout goes on without it.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub skipped: bool,
     /// Since when it has been unreachable, if it became so before it was ready.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]

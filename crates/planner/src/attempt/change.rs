@@ -20,6 +20,10 @@ pub fn must_read_change(promotion: &Promotion, input: &AttemptInput<'_>, now: Ti
         return false;
     }
     let status = promotion.status.clone().unwrap_or_default();
+    // What the targets of a rollout need is computed once, before the first of them.
+    if status.rollout.is_some() && status.phase != Some(Phase::AwaitingApproval) {
+        return false;
+    }
     let is_untouched = match status.phase.unwrap_or(Phase::AwaitingApproval) {
         Phase::AwaitingApproval => true,
         Phase::Running => status.branch.is_none() && status.url.is_none(),

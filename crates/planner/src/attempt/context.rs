@@ -82,7 +82,7 @@ impl<'a> AttemptInput<'a> {
 
 /// Whether a target runs the promotion's revision. Where git names only a tag, its digest is not
 /// known.
-fn runs(target: &TargetStatus, spec: &PromotionSpec) -> bool {
+pub(crate) fn runs(target: &TargetStatus, spec: &PromotionSpec) -> bool {
     let is_tag = |revision: &str| is_digest(&spec.revision) && revision == spec.version;
     let is_other = |digest: &String| spec.digest.as_ref().is_some_and(|it| it != digest);
     let revision = target.revision.as_deref();

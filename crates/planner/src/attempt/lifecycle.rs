@@ -24,7 +24,7 @@ use crate::{
 /// How often an open pull request is polled.
 const FOLLOW: Duration = Duration::from_secs(60);
 /// How long a deployment may take unless the pipeline sets `deployTimeout`.
-const DEPLOY_TIMEOUT: Duration = Duration::from_secs(3600);
+pub(crate) const DEPLOY_TIMEOUT: Duration = Duration::from_secs(3600);
 
 /// The next external action of a promotion, and its status.
 pub fn attempt(promotion: &Promotion, input: &AttemptInput<'_>, now: Timestamp) -> AttemptPlan {
@@ -62,7 +62,7 @@ pub(super) fn stay(status: PromotionStatus) -> AttemptPlan {
 pub(super) struct Attempt<'a> {
     pub(super) context: AttemptContext<'a>,
     pub(super) status: PromotionStatus,
-    now: Timestamp,
+    pub(super) now: Timestamp,
 }
 
 impl Attempt<'_> {
@@ -82,6 +82,9 @@ impl Attempt<'_> {
         }
         if self.context.promotion.spec.withdrawn.is_some() {
             return self.end_withdrawn(is_deployed);
+        }
+        if self.context.promotion.spec.rollout.is_some() {
+            return self.roll_out(phase);
         }
         if is_deployed {
             return self.arrive();
@@ -111,7 +114,11 @@ impl Attempt<'_> {
     /// The site runs the revision, by this promotion or by other means.
     pub(super) fn succeed(self) -> AttemptPlan {
         let name = &self.context.promotion.spec.environment;
-        let message = format!("{name} runs {}", self.context.promotion.spec.revision);
+        let without = self.left_out();
+        let message = format!(
+            "{name} runs {}{without}",
+            self.context.promotion.spec.revision
+        );
         self.close(Phase::Succeeded, "Deployed", message)
     }
 
@@ -141,6 +148,11 @@ impl Attempt<'_> {
                     ..stay(self.status)
                 }
             }
+            // Each batch has a branch of its own, which the successor does not take over.
+            Some(_) if self.status.rollout.is_some() => {
+                let message = reason.to_owned();
+                self.close(Phase::Superseded, "Superseded", message)
+            }
             Some(_) => {
                 let message = reason.to_owned();
                 self.end(Phase::Superseded, "Superseded", message)
@@ -153,9 +165,12 @@ impl Attempt<'_> {
     }
 
     /// Before the change is proposed.
-    fn run(mut self) -> AttemptPlan {
+    pub(super) fn run(mut self) -> AttemptPlan {
         let approvals = self.context.approvals();
-        if let Some(hold) = approvals.hold() {
+        // Later batches are part of what was approved, unless they turned out to differ from it.
+        let is_asked =
+            self.status.merged_at.is_none() || self.status.phase == Some(Phase::AwaitingApproval);
+        if let Some(hold) = approvals.hold().filter(|_| is_asked) {
             // Why what it changes could not be read is shown until that is tried again.
             if let (None, Some(requeue_at)) = (&self.status.change, self.too_early()) {
                 return AttemptPlan {
@@ -183,12 +198,15 @@ impl Attempt<'_> {
                 ..stay(attempt.status)
             };
         }
-        attempt.carry_out()
+        match &attempt.status.rollout {
+            None if attempt.context.promotion.spec.rollout.is_some() => attempt.begin_rollout(),
+            _ => attempt.carry_out(),
+        }
     }
 
     /// The settings of the pipeline differ from it. If only the strategy does, the pipeline's next plan
     /// starts the promotion again with the new one.
-    fn refuse(mut self, text: String) -> AttemptPlan {
+    pub(super) fn refuse(mut self, text: String) -> AttemptPlan {
         if self.context.settings().is_none() {
             return self.end(Phase::Failed, STRATEGY_CHANGED, text);
         }
@@ -305,7 +323,7 @@ impl Attempt<'_> {
     }
 
     /// A pull request is open.
-    fn follow(self) -> AttemptPlan {
+    pub(super) fn follow(self) -> AttemptPlan {
         let attempt = match self.follow_pull_request() {
             ControlFlow::Break(plan) => return plan,
             ControlFlow::Continue(attempt) => attempt,
@@ -321,6 +339,9 @@ impl Attempt<'_> {
 
     /// The change is in git.
     fn deploy(mut self) -> AttemptPlan {
+        if self.status.rollout.is_some() {
+            return self.batch_landed();
+        }
         if let Some(text) = self.context.failure() {
             return self.end(Phase::Failed, DEPLOY_FAILED, text);
         }

@@ -10,7 +10,7 @@ use api::{
 
 use super::{
     AttemptPlan, CHANGE_DIFFERS, ExternalAction, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED,
-    NOT_MERGEABLE, backoff, change::dropped_at_end,
+    NOT_MERGEABLE, backoff, change::dropped_at_end, rollout::land_batch,
 };
 use crate::{
     conditions::{self, ConditionValue, cut},
@@ -236,6 +236,7 @@ fn succeeded(mut status: PromotionStatus, outcome: Outcome, now: Timestamp) -> P
     };
     if phase == Phase::Deploying {
         status.merged_at = status.merged_at.or(Some(stored(now)));
+        land_batch(&mut status, now);
     }
     status.reason = Some(format!("{phase:?}"));
     status.message = Some(message);

@@ -30,7 +30,9 @@ impl Attempt<'_> {
         if let Some(message) = self.failed_check() {
             return self.end(Phase::Failed, CHECK_FAILED, message);
         }
-        if let Some(message) = self.context.failure() {
+        let failure = self.context.failure();
+        // A rollout has counted the targets that failed.
+        if let Some(message) = failure.filter(|_| self.status.rollout.is_none()) {
             return self.end(Phase::Failed, DEPLOY_FAILED, message);
         }
         let checks = self.context.checks();

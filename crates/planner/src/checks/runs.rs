@@ -15,7 +15,7 @@ use kube::Resource;
 use crate::{
     conditions::cut,
     plan::{CandidateSource, PlanInput, SourceVotes, Step, default_when},
-    promotion_phase::{is_unmerged, phase_of},
+    promotion_phase::{is_unmerged, is_verifying, phase_of},
     sources::sources,
     time::Timestamp,
 };
@@ -117,7 +117,9 @@ pub(crate) fn missing(
     environment: &Environment,
     planned: &[Step],
 ) -> Vec<Step> {
-    let arrived = arrived(input, environment);
+    let mut arrived = arrived(input, environment);
+    arrived.extend(rolled_out(input, environment));
+    arrived.dedup();
     let entering = entering(input, environment, planned);
     let arrived = arrived.into_iter().map(|it| (CheckCause::Verify, it));
     let entering = entering.into_iter().map(|it| (CheckCause::Promotion, it));
@@ -228,6 +230,17 @@ fn when_of_followers(input: &PlanInput<'_>, environment: &Environment) -> When {
         true => When::AnyTargetReady,
         false => When::AllTargetsReady,
     }
+}
+
+/// The revisions whose rollout has ended, also where it left targets out.
+fn rolled_out<'a>(
+    input: &'a PlanInput<'_>,
+    environment: &'a Environment,
+) -> impl Iterator<Item = (String, String)> {
+    let here = input.promotions.iter().copied();
+    let here = here.filter(|it| it.spec.environment == environment.name && is_verifying(it));
+    let here = here.filter(|it| it.spec.rollout.is_some());
+    here.map(|it| (it.spec.revision.clone(), it.spec.version.clone()))
 }
 
 /// The revisions whose promotion exists or is about to, and has not come into git yet.

@@ -1,5 +1,7 @@
 //! Gate `targets`: the targets of the site have been observed, can be read, and have the app.
 
+use api::pipeline::PromotionSettings;
+
 use super::{Ask, EnvironmentQuestion, Gate, GateStage, GateVerdict, SiteQuestion};
 use crate::{
     fold::is_absence,
@@ -43,6 +45,10 @@ fn site(question: &SiteQuestion<'_>) -> GateVerdict {
     if question.site.targets.is_empty() {
         return GateVerdict::Wait(not_observed(name));
     }
+    // A rollout goes on without targets that cannot be reached, as far as its limits allow.
+    if settings(question).is_some_and(|it| it.rollout.is_some()) {
+        return GateVerdict::Pass;
+    }
     let mut unreadable = question.site.unreadable();
     if installs_app(question) {
         unreadable.retain(|target| !target.problem.is_some_and(is_absence));
@@ -66,9 +72,11 @@ fn site(question: &SiteQuestion<'_>) -> GateVerdict {
 
 /// Whether the strategy also installs the app: a new cluster that asks for its revision has none yet.
 fn installs_app(question: &SiteQuestion<'_>) -> bool {
-    let settings = question
-        .pipeline
-        .spec
-        .promotion_into(&question.environment.name);
+    let settings = settings(question);
     settings.is_some_and(|settings| settings.strategy.resource_set_inputs.is_some())
+}
+
+fn settings<'a>(question: &SiteQuestion<'a>) -> Option<&'a PromotionSettings> {
+    let spec = &question.pipeline.spec;
+    spec.promotion_into(&question.environment.name)
 }

@@ -43,11 +43,15 @@ pub(crate) fn hold(wanted: &WantedRevision, first: &Promotion, name: &str) -> Ho
         let resolved_by = format!("the end of promotion {name}");
         return Hold::new(HoldReason::RequestUnderWay, sentence, resolved_by);
     }
+    let resolved_by = format!("the end of promotion {name}, or a request");
+    if first.spec.rollout.is_some() {
+        let sentence = format!("{} waits for the rollout of {revision}", wanted.shown());
+        return Hold::new(HoldReason::RolloutUnderWay, sentence, resolved_by);
+    }
     let sentence = format!(
         "{} waits for {revision}, which has its approvals and is under way",
         wanted.shown()
     );
-    let resolved_by = format!("the end of promotion {name}, or a request");
     Hold::new(HoldReason::ApprovedUnderWay, sentence, resolved_by)
 }
 
@@ -101,7 +105,10 @@ fn other_request(question: &PromotionQuestion<'_>) -> Option<Request> {
     let is_same = identity(&pending.revision) == spec.revision || pending.revision == spec.version;
     let goes_first = match pending.kind {
         RequestKind::Cancel => pending.revision.is_empty() || is_same,
-        RequestKind::Retry => false,
+        RequestKind::Retry
+        | RequestKind::StopRollout
+        | RequestKind::ResumeRollout
+        | RequestKind::SkipTarget => false,
         RequestKind::Promote | RequestKind::Rollback => !is_same,
     };
     (!is_own && goes_first).then_some(pending)

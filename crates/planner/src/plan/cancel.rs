@@ -17,7 +17,7 @@ use super::{
 use crate::{
     fold::push_front,
     hold::list,
-    promotion_phase::{is_rollback, is_unmerged, name_of, names_revision},
+    promotion_phase::{is_rollback, is_unmerged, merged_at, name_of, names_revision},
 };
 
 /// How the reason of a withdrawal starts that a person asked for.
@@ -48,7 +48,8 @@ pub(super) fn take_back(
     // Also those that were withdrawn by a pass whose status was not written.
     let is_taken_back = |it: &&Promotion| {
         let withdrawn = it.spec.withdrawn.as_ref();
-        is_unmerged(it) || withdrawn.is_some_and(|withdrawn| withdrawn.reason == reason)
+        is_unmerged(it) && merged_at(it).is_none()
+            || withdrawn.is_some_and(|withdrawn| withdrawn.reason == reason)
     };
     let taken_back: Vec<_> = named.filter(is_taken_back).collect();
     for promotion in &taken_back {
@@ -64,7 +65,8 @@ pub(super) fn take_back(
     decision.says.last_request = Some(match answer(input, environment, &request, &taken_back) {
         Some(text) => handled(input, environment, &request, (None, &text)),
         None => {
-            let text = "no request waits, and no promotion is under way that is not merged yet";
+            let text = "no request waits, and no promotion is under way that is not merged yet; a \
+                        rollout that has begun can be stopped";
             refused(input, environment, &request, text)
         }
     });

@@ -3,7 +3,8 @@
 use api::{
     Promotion,
     pipeline::{
-        Environment, PromotionSettings, PromotionSummary, RanRevision, RequestKind, TargetStatus,
+        Environment, PromotionSettings, PromotionSummary, RanRevision, Request, RequestKind,
+        TargetStatus,
     },
     promotion::Phase,
     revision::shown,
@@ -14,7 +15,7 @@ use super::{
     candidate::Candidate,
     gates::Answers,
     input::PlanInput,
-    request, rollback,
+    request, rollback, rollout_orders,
     site::{SiteDecision, SitePlanner, WantedRevision},
 };
 use crate::{
@@ -27,6 +28,7 @@ use crate::{
         is_deploying, is_rejected, is_rollback, is_unmerged, is_verifying, name_of, phase_of,
         was_merged,
     },
+    rollout::rollout_summary,
     site_state::SiteState,
     sources::sources,
     time::Timestamp,
@@ -59,6 +61,7 @@ pub(super) fn plan(input: &PlanInput<'_>, environment: &Environment) -> Environm
         decision.says.hold = rollback::without_strategy(input, environment);
         return decision;
     };
+    rollout_orders::take_up(input, &environment.name, &mut decision);
     cancel::take_back(input, &environment.name, &mut decision);
     if !decision.steps.is_empty() {
         return decision.finish();
@@ -108,6 +111,14 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
         last_request: status.and_then(|status| status.last_request.clone()),
         overrides: status.map(|it| it.overrides.clone()).unwrap_or_default(),
         promotion: most_relevant(&here).map(summary),
+        rollout: rollout_summary(
+            input.pipeline,
+            input.model,
+            input.promotions.iter().copied(),
+            name,
+            input.now,
+        ),
+        rollout_orders: status.and_then(|status| status.rollout_orders.clone()),
         ..EnvironmentPlan::default()
     }
 }
@@ -182,7 +193,12 @@ impl SitePlanner<'_> {
     fn take_up_request(&self, decision: &mut EnvironmentDecision) -> bool {
         let (input, name) = (self.input, &self.environment.name);
         let pending = request::pending(input.pipeline, input.model, name);
-        let Some(request) = pending.filter(|it| it.kind != RequestKind::Cancel) else {
+        let answered = decision.says.last_request.as_ref();
+        let is_open = |it: &Request| {
+            let is_revision = it.kind != RequestKind::Cancel && !rollout_orders::is_order(it.kind);
+            is_revision && !answered.is_some_and(|last| last.covers(&it.id))
+        };
+        let Some(request) = pending.filter(is_open) else {
             return false;
         };
         let wanted = match request::wanted(input, name, &request) {

@@ -27,6 +27,8 @@ pub fn apply(plan: &Plan, model: &PipelineStatus, now: Timestamp) -> PipelineSta
         environment.promotion.clone_from(&says.promotion);
         environment.ran.clone_from(&says.ran);
         environment.rejected.clone_from(&says.rejected);
+        environment.rollout.clone_from(&says.rollout);
+        environment.rollout_orders.clone_from(&says.rollout_orders);
         environment.last_request.clone_from(&says.last_request);
         environment.overrides.clone_from(&says.overrides);
     }

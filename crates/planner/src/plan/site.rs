@@ -2,7 +2,9 @@
 
 use api::{
     Promotion,
-    pipeline::{Environment, PromotionSettings, PromotionSummary, Request, RequestKind},
+    pipeline::{
+        Environment, OnNewRevision, PromotionSettings, PromotionSummary, Request, RequestKind,
+    },
     promotion::Phase,
 };
 
@@ -21,6 +23,7 @@ use crate::{
     hold::{Hold, HoldReason},
     promotion_phase::{is_deploying, is_unmerged, name_of, phase_of},
     release::failed_revision,
+    rollout::is_rolling_out,
     site_state::SiteState,
     time::Timestamp,
     version_order,
@@ -233,10 +236,15 @@ impl<'a> SitePlanner<'a> {
         let is_automatic = to.is_some_and(|to| to.auto_merge);
         let is_past_approval = phase_of(promotion) == Some(Phase::WaitingForMerge)
             && !(is_automatic && self.approvals(promotion).is_missing());
+        let status = promotion.status.as_ref();
+        let has_begun = status.is_some_and(|it| it.rollout.is_some());
+        let has_same_waves = has_begun || spec.rollout == self.settings.rollout;
         let has_same_policy = spec.needs_approval == self.settings.needs_approval()
             && spec.approval_policy == self.settings.approval_policy
             || spec.cause.is_some() && !spec.needs_approval;
-        spec.strategy == self.settings.strategy && (is_past_approval || has_same_policy)
+        spec.strategy == self.settings.strategy
+            && has_same_waves
+            && (is_past_approval || has_begun || has_same_policy)
     }
 
     /// A promotion under way goes on unless a gate fails it: then it is withdrawn where something newer runs,
@@ -309,8 +317,16 @@ impl<'a> SitePlanner<'a> {
         site.promotions.iter().rev().find(is_requested).copied()
     }
 
-    /// The promotion that a revision which nobody requested waits for: a person requested it, or it has all
-    /// its approvals, no gate fails it, and the revision is not older.
+    /// Whether newer revisions wait for a rollout under way.
+    fn finishes_first(&self, promotion: &Promotion) -> bool {
+        let input = self.input;
+        let settings = promotion.spec.rollout.as_ref();
+        let restarts = settings.and_then(|it| it.on_new_revision) == Some(OnNewRevision::Restart);
+        !restarts && is_rolling_out(input.pipeline, input.model, promotion, input.now)
+    }
+
+    /// The promotion that a revision which nobody requested waits for: a person requested it, it is a rollout
+    /// that finishes first, or it has all its approvals and the revision is not older; and no gate fails it.
     fn goes_first<'b>(
         &self,
         wanted: &WantedRevision,
@@ -323,11 +339,21 @@ impl<'a> SitePlanner<'a> {
         let is_approved = |promotion: &&&Promotion| {
             let spec = &promotion.spec;
             let question = self.question(promotion, site, rejected);
-            is_unmerged(promotion)
-                && spec.revision != wanted.revision
-                && approvals::is_complete(&question)
+            let has_begun = promotion
+                .status
+                .as_ref()
+                .is_some_and(|it| it.rollout.is_some());
+            let is_first = || match has_begun {
+                true => self.finishes_first(promotion),
+                false => {
+                    is_unmerged(promotion)
+                        && approvals::is_complete(&question)
+                        && !version_order::is_older(&wanted.shown(), &spec.shown_revision())
+                }
+            };
+            spec.revision != wanted.revision
+                && is_first()
                 && self.fits(promotion)
-                && !version_order::is_older(&wanted.shown(), &spec.shown_revision())
                 && !gate::first_failure(&question).is_closed()
         };
         let mut newest_first = site.promotions.iter().rev();

@@ -88,6 +88,7 @@ impl SitePlanner<'_> {
                 source_range: None,
                 ordinal,
                 strategy: self.settings.strategy.clone(),
+                rollout: self.settings.rollout.clone(),
                 needs_approval: !is_approved && self.settings.needs_approval(),
                 approval_policy: policy.filter(|_| !is_approved).cloned(),
                 request: wanted.request.as_ref().map(|request| PromotionRequest {

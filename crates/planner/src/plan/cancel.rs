@@ -65,11 +65,22 @@ pub(super) fn take_back(
     decision.says.last_request = Some(match answer(input, environment, &request, &taken_back) {
         Some(text) => handled(input, environment, &request, (None, &text)),
         None => {
-            let text = "no request waits, and no promotion is under way that is not merged yet; a \
-                        rollout that has begun can be stopped";
-            refused(input, environment, &request, text)
+            let text = nothing_to_cancel(input, environment);
+            refused(input, environment, &request, &text)
         }
     });
+}
+
+fn nothing_to_cancel(input: &PlanInput<'_>, environment: &str) -> String {
+    let text = "no request waits, and no promotion is under way that is not merged yet";
+    let mut here = input.promotions.iter();
+    let is_rolling = |it: &&Promotion| {
+        it.spec.environment == environment && it.spec.rollout.is_some() && is_unmerged(it)
+    };
+    match here.any(|it| is_rolling(it)) {
+        true => format!("{text}; a rollout that has begun can be stopped or rolled back"),
+        false => text.to_owned(),
+    }
 }
 
 fn reason(request: &Request) -> String {

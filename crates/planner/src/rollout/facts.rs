@@ -67,7 +67,10 @@ impl RolloutContext<'_> {
                 &target.unreachable_since,
                 is_unreachable && self.is_in_flight(target),
             ) {
-                (None, true) => target.unreachable_since = Some(stored(self.now)),
+                (None, true) => {
+                    let since = status.and_then(|it| it.unreadable_since.clone());
+                    target.unreachable_since = since.or(Some(stored(self.now)));
+                }
                 (Some(since), false) => {
                     let since = landed_at.map_or(self.now, |landed| since.0.max(landed));
                     let seconds = self.now.as_second() - since.as_second();

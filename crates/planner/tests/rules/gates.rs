@@ -117,7 +117,7 @@ fn all_closed_gates_are_told_not_only_the_first() {
     check(
         "dev[- broken] > prod{suspended}[1.0.0 ok]",
         "-, suspended unknown, turn unknown, readiness wait SourceNotDeployed, \
-         soak unknown, order unknown, signature unknown, freeze unknown, checks unknown, approvals unknown",
+         soak unknown, order unknown, signature unknown, freeze unknown, checks unknown, rollout unknown, approvals unknown",
     );
 }
 

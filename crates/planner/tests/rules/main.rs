@@ -32,6 +32,7 @@ mod properties;
 mod reports;
 mod requests;
 mod rights;
+mod rollouts;
 mod show;
 mod signature;
 mod simulation;

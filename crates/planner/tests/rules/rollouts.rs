@@ -1,0 +1,319 @@
+//! Rollouts in waves: as tables, and as random histories of fleets in which nothing may exceed its limits.
+
+mod fleet;
+mod properties;
+
+use api::{
+    pipeline::{OnNewRevision, RequestKind, Rollout},
+    promotion::Phase,
+};
+use planner::RolloutState;
+use serde_json::json;
+
+use fleet::Fleet;
+
+fn rollout(value: serde_json::Value) -> Rollout {
+    serde_json::from_value(value).unwrap()
+}
+
+/// A canary, then a fifth of all with at most two at once, then the rest.
+fn three_waves() -> Rollout {
+    rollout(json!({
+        "waves": [
+            {"selector": {"matchLabels": {"ring": "canary"}}, "soak": "30m"},
+            {"percent": 40, "maxConcurrent": 2, "soak": "1h"},
+            {}
+        ],
+        "maxFailures": 1
+    }))
+}
+
+#[test]
+fn waves_follow_one_another_in_batches() {
+    let mut fleet = Fleet::new(10, three_waves());
+    fleet.settle();
+    assert_eq!(fleet.started(), 1, "the canary");
+    fleet.deploy_all();
+    assert_eq!(fleet.hold(), "WaveSoaking");
+    fleet.wait_minutes(31);
+    assert_eq!(fleet.started(), 3, "two of the second wave");
+    fleet.deploy_all();
+    assert_eq!(fleet.started(), 5, "the other two");
+    fleet.deploy_all();
+    assert_eq!(fleet.hold(), "WaveSoaking");
+    fleet.wait_minutes(61);
+    assert_eq!(fleet.started(), 10, "the rest at once");
+    assert_eq!(fleet.phase(), Some(Phase::Deploying));
+    fleet.deploy_all();
+    assert_eq!(fleet.phase(), Some(Phase::Succeeded));
+    fleet.settle();
+    assert_eq!(fleet.world.promotions.len(), 1, "nothing is started again");
+}
+
+#[test]
+fn more_failures_than_allowed_stop_it_and_removing_them_lifts_nothing() {
+    let mut fleet = Fleet::new(10, three_waves());
+    fleet.settle();
+    fleet.deploy_all();
+    fleet.wait_minutes(31);
+    let [one, two] = fleet.in_flight()[..] else {
+        panic!("two are in flight: {:?}", fleet.in_flight())
+    };
+    fleet.fail(one);
+    fleet.settle();
+    assert_eq!(fleet.started(), 3, "the other one is still in flight");
+    fleet.fail(two);
+    fleet.settle();
+    assert_eq!(
+        (fleet.started(), fleet.hold().as_str()),
+        (3, "RolloutStopped")
+    );
+    fleet.remove(one);
+    fleet.remove(two);
+    fleet.settle();
+    assert_eq!(fleet.hold(), "RolloutStopped");
+    fleet.order(RequestKind::ResumeRollout, None);
+    assert_eq!(fleet.answer(), "resumed the rollout of 2.0.0");
+    assert_eq!(fleet.started(), 5);
+}
+
+#[test]
+fn a_person_stops_resumes_and_skips() {
+    let settings = rollout(json!({"waves": [{"maxConcurrent": 2}]}));
+    let mut fleet = Fleet::new(6, settings);
+    fleet.settle();
+    assert_eq!(fleet.started(), 2);
+    fleet.order(RequestKind::StopRollout, None);
+    assert_eq!(fleet.answer(), "stopped the rollout of 2.0.0");
+    fleet.deploy_all();
+    assert_eq!(
+        (fleet.started(), fleet.hold().as_str()),
+        (2, "RolloutStopped")
+    );
+    fleet.order(RequestKind::ResumeRollout, None);
+    assert_eq!(fleet.started(), 4);
+    fleet.order(RequestKind::ResumeRollout, None);
+    assert_eq!(
+        fleet.answer(),
+        "refused: the rollout of 2.0.0 is not stopped"
+    );
+    let gone = fleet.in_flight()[0];
+    fleet.unreach(gone);
+    fleet.deploy_all();
+    assert_eq!(
+        fleet.started(),
+        5,
+        "one place is taken by what cannot be reached"
+    );
+    fleet.order(RequestKind::SkipTarget, Some("c99/prod"));
+    assert_eq!(
+        fleet.answer(),
+        "refused: the rollout has no target c99/prod"
+    );
+    let key = fleet.key(gone);
+    fleet.order(RequestKind::SkipTarget, Some(&key));
+    assert_eq!(fleet.answer(), format!("the rollout goes on without {key}"));
+    fleet.deploy_all();
+    fleet.deploy_all();
+    assert_eq!(fleet.phase(), Some(Phase::Succeeded));
+    assert_eq!(fleet.message(), "prod runs 2.0.0; left out: 1 skipped");
+    fleet.settle();
+    assert_eq!(
+        fleet.world.promotions.len(),
+        1,
+        "what was skipped is left alone"
+    );
+}
+
+#[test]
+fn the_clock_of_a_deployment_stands_still_while_its_cluster_is_unreachable() {
+    let mut fleet = Fleet::new(1, rollout(json!({"waves": [{}]})));
+    fleet.settle();
+    fleet.wait_minutes(30);
+    fleet.unreach(0);
+    fleet.settle();
+    fleet.wait_minutes(300);
+    assert_eq!(fleet.state(0), RolloutState::Unreachable);
+    fleet.reach(0);
+    fleet.settle();
+    fleet.wait_minutes(29);
+    assert_eq!(fleet.state(0), RolloutState::InFlight);
+    fleet.wait_minutes(2);
+    assert_eq!(fleet.state(0), RolloutState::Failed);
+    assert_eq!(fleet.hold(), "RolloutStopped");
+    fleet.order(RequestKind::Retry, None);
+    assert_eq!(fleet.answer(), "the rollout of 2.0.0 is retried");
+    assert_eq!(fleet.state(0), RolloutState::InFlight);
+    fleet.deploy_all();
+    assert_eq!(fleet.phase(), Some(Phase::Succeeded));
+}
+
+#[test]
+fn what_joins_or_comes_back_is_started_late_and_alone() {
+    let settings = rollout(json!({"waves": [{"percent": 50}, {}]}));
+    let mut fleet = Fleet::new(4, settings);
+    fleet.unreach(3);
+    fleet.settle();
+    assert_eq!(fleet.batches(), [2]);
+    fleet.join();
+    fleet.deploy_all();
+    assert_eq!(
+        fleet.batches(),
+        [2, 1],
+        "the rest without what cannot be reached"
+    );
+    fleet.reach(3);
+    fleet.deploy_all();
+    assert_eq!(fleet.batches(), [2, 1, 1]);
+    fleet.deploy_all();
+    assert_eq!(
+        fleet.batches(),
+        [2, 1, 1, 1],
+        "what joined has a batch of its own"
+    );
+    fleet.deploy_all();
+    assert_eq!(fleet.phase(), Some(Phase::Succeeded));
+}
+
+#[test]
+fn a_cluster_that_returns_after_the_end_gets_the_revision() {
+    let mut fleet = Fleet::new(3, rollout(json!({"waves": [{}]})));
+    fleet.unreach(2);
+    fleet.settle();
+    fleet.deploy_all();
+    assert_eq!(fleet.phase(), Some(Phase::Succeeded));
+    assert_eq!(fleet.message(), "prod runs 2.0.0; left out: 1 unreachable");
+    fleet.reach(2);
+    fleet.settle();
+    assert_eq!(fleet.world.promotions.len(), 2);
+    fleet.deploy_all();
+    assert_eq!(fleet.phase(), Some(Phase::Succeeded));
+}
+
+#[test]
+fn more_unreachable_than_allowed_wait() {
+    let settings = rollout(json!({"waves": [{"percent": 50}, {}], "maxUnreachable": "25%"}));
+    let mut fleet = Fleet::new(8, settings);
+    fleet.settle();
+    fleet.deploy_all();
+    let mut fleet = Fleet::new(8, fleet.settings());
+    for index in 0..3 {
+        fleet.unreach(index);
+    }
+    fleet.settle();
+    assert_eq!(
+        (fleet.started(), fleet.hold().as_str()),
+        (0, "TooManyUnreachable")
+    );
+    fleet.reach(0);
+    fleet.settle();
+    assert!(fleet.started() > 0);
+}
+
+#[test]
+fn a_newer_revision_waits_or_restarts() {
+    for (on_new_revision, expected) in [
+        (OnNewRevision::Finish, "RolloutUnderWay"),
+        (OnNewRevision::Restart, ""),
+    ] {
+        let settings = Rollout {
+            on_new_revision: Some(on_new_revision),
+            ..rollout(json!({"waves": [{"maxConcurrent": 1}]}))
+        };
+        let mut fleet = Fleet::new(4, settings);
+        fleet.settle();
+        fleet.release("3.0.0");
+        fleet.settle();
+        assert_eq!(fleet.environment_hold(), expected, "{on_new_revision:?}");
+        let revisions: Vec<_> = fleet
+            .world
+            .promotions
+            .iter()
+            .map(|it| it.spec.revision.as_str())
+            .collect();
+        match on_new_revision {
+            OnNewRevision::Finish => assert_eq!(revisions, ["2.0.0"]),
+            OnNewRevision::Restart => assert_eq!(revisions, ["2.0.0", "3.0.0"]),
+        }
+    }
+}
+
+#[test]
+fn a_stopped_rollout_makes_way_for_a_newer_revision() {
+    let settings = rollout(json!({"waves": [{"maxConcurrent": 1}]}));
+    let mut fleet = Fleet::new(3, settings);
+    fleet.settle();
+    fleet.fail(fleet.in_flight()[0]);
+    fleet.settle();
+    fleet.release("3.0.0");
+    fleet.settle();
+    let phases: Vec<_> = fleet
+        .world
+        .promotions
+        .iter()
+        .map(|it| it.status.as_ref().unwrap().phase.unwrap())
+        .collect();
+    assert_eq!(phases[0], Phase::Superseded);
+    assert_eq!(fleet.revision(), "3.0.0");
+    for _ in 0..3 {
+        fleet.deploy_all();
+    }
+    assert_eq!(fleet.phase(), Some(Phase::Succeeded));
+}
+
+#[test]
+fn a_rollback_ignores_soak_and_failures_and_keeps_the_batches() {
+    let mut fleet = Fleet::new(10, three_waves());
+    fleet.settle();
+    fleet.deploy_all();
+    fleet.wait_minutes(31);
+    fleet.deploy_all();
+    assert_eq!(fleet.started(), 5);
+    fleet.request(RequestKind::Rollback, "1.0.0");
+    fleet.settle();
+    assert_eq!(fleet.revision(), "1.0.0");
+    let mut most = 0;
+    for _ in 0..10 {
+        most = most.max(fleet.in_flight().len());
+        fleet.deploy_all();
+    }
+    assert_eq!(fleet.phase(), Some(Phase::Succeeded));
+    assert!(most <= 2, "{most} at once");
+}
+
+#[test]
+fn clusters_that_ask_get_the_revision_of_their_batch() {
+    let settings = rollout(json!({"waves": [{"maxConcurrent": 1}]}));
+    let mut fleet = Fleet::new(3, settings);
+    fleet.settle();
+    let first = fleet.in_flight()[0];
+    let asked = |fleet: &Fleet, index| fleet.desired(index);
+    assert_eq!(asked(&fleet, first).as_deref(), Some("2.0.0"));
+    let other = (0..3).find(|it| *it != first).unwrap();
+    assert_eq!(asked(&fleet, other), None);
+    let joined = fleet.join();
+    fleet.settle();
+    assert_eq!(asked(&fleet, joined), None);
+    for _ in 0..5 {
+        fleet.deploy_all();
+    }
+    assert_eq!(fleet.phase(), Some(Phase::Succeeded));
+    assert_eq!(asked(&fleet, joined).as_deref(), Some("2.0.0"));
+}
+
+#[test]
+fn settings_that_cannot_work_are_invalid() {
+    for (value, expected) in [
+        (json!({"maxFailures": "many"}), "maxFailures"),
+        (json!({"waves": [{"percent": 0}]}), "percent 0"),
+        (
+            json!({"waves": [{}, {"maxConcurrent": 0}]}),
+            "a wave 2 with maxConcurrent 0",
+        ),
+    ] {
+        let mut fleet = Fleet::new(2, rollout(value));
+        fleet.settle();
+        let hold = fleet.environment_hold_text();
+        assert!(hold.contains(expected), "{hold}");
+    }
+}

@@ -10,6 +10,7 @@ mod ran;
 mod report;
 mod tags;
 mod target;
+mod waves;
 
 pub(crate) use ran::push_front;
 pub(crate) use report::{ReportMeaning, revision_and_version};
@@ -18,12 +19,17 @@ pub(crate) use target::is_absence;
 use api::{
     Pipeline,
     app::AppType,
-    pipeline::{AppStatus, EnvironmentStatus, PipelineSpec, PipelineStatus, Proposal, SourceKind},
+    pipeline::{
+        AppStatus, EnvironmentStatus, PipelineSpec, PipelineStatus, Proposal, SourceKind,
+        TargetStatus,
+    },
 };
 
 use crate::{
     conditions,
-    observation::{ObservedApp, ObservedEnvironment, ObservedPipeline, ObservedSource},
+    observation::{
+        ClusterLabels, ObservedApp, ObservedEnvironment, ObservedPipeline, ObservedSource,
+    },
     site::{RELEASE_REPORT, environment_report_key},
     time::Timestamp,
 };
@@ -46,6 +52,7 @@ pub fn fold(pipeline: &Pipeline, seen: &ObservedPipeline, now: Timestamp) -> Pip
         before: &before,
         tags: tags::KnownDigests::of(seen, after.proposal.as_ref()),
         trusts_unsigned: seen.trusts_unsigned_reports,
+        cluster_labels: &seen.cluster_labels,
         now,
     };
     for environment in &pipeline.spec.environments {
@@ -87,6 +94,7 @@ struct FoldContext<'a> {
     before: &'a PipelineStatus,
     tags: tags::KnownDigests,
     trusts_unsigned: bool,
+    cluster_labels: &'a ClusterLabels,
     now: Timestamp,
 }
 
@@ -104,11 +112,16 @@ impl FoldContext<'_> {
         let mut after = before.cloned().unwrap_or_default();
         let Some(seen) = seen else { return after };
         let known = std::mem::take(&mut after.targets);
-        after.targets = seen
+        let waves = waves::WaveSelectors::of(self.pipeline, name, self.cluster_labels);
+        let folded = seen
             .targets
             .iter()
-            .map(|target| self.target(name, target, &known))
-            .collect();
+            .enumerate()
+            .map(|(at, target)| TargetStatus {
+                matching_waves: waves.matching(target.cluster.as_ref()),
+                ..self.target(name, target, target::known_at(at, target, &known))
+            });
+        after.targets = folded.collect();
         after.reported = self.reported(name, seen, after.reported.as_ref());
         ran::remember(&mut after.ran, &known, &after.targets, self.now);
         failures::remember(&mut after.failures, &known, &after.targets, self.now);

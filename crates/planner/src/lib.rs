@@ -101,8 +101,8 @@ pub use inputs::{
 pub use lint::{LintFinding, lint, secrets_of, strategies_in_use};
 pub use measurement::{Measurement, MeasurementProgress, judge, measure_at, timeout_of};
 pub use observation::{
-    ObservedApp, ObservedCanaries, ObservedEnvironment, ObservedPipeline, ObservedSource,
-    ObservedTarget, TargetState,
+    ClusterLabels, ObservedApp, ObservedCanaries, ObservedEnvironment, ObservedPipeline,
+    ObservedSource, ObservedTarget, TargetState,
 };
 pub use overrides::{override_of, refuse_override};
 pub use overview::{running_revisions, runs_text, shortened, state_text, summarised};

@@ -2,12 +2,17 @@
 //!
 //! A missing app or a cluster that does not answer is a value here, never an error.
 
+use std::collections::BTreeMap;
+
 use api::{
     Revision,
     app::AppReading,
     flagger::Canary,
     pipeline::{ClusterReference, Origin, TargetProblem},
 };
+
+/// The labels of GitopsClusters, by `cluster_key`.
+pub type ClusterLabels = BTreeMap<String, BTreeMap<String, String>>;
 
 /// One observation of a pipeline.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -18,6 +23,8 @@ pub struct ObservedPipeline {
     pub source: ObservedSource,
     /// Whether reports without a valid signature count as evidence.
     pub trusts_unsigned_reports: bool,
+    /// The labels of the clusters that its targets are on, where a wave of a rollout selects by them.
+    pub cluster_labels: ClusterLabels,
 }
 
 /// One environment.

@@ -8,7 +8,9 @@ use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use api::{Pipeline, app::RESOURCE_SET_KIND, pipeline::PipelineStatus};
 use futures::{StreamExt, stream};
-use planner::{HoldReason, ObservedApp, ObservedEnvironment, ObservedPipeline, TargetState};
+use planner::{
+    ClusterLabels, HoldReason, ObservedApp, ObservedEnvironment, ObservedPipeline, TargetState,
+};
 
 use complete::{complete, known_apps};
 use location::{TargetLocation, target_locations};
@@ -154,6 +156,7 @@ pub(super) async fn everything(
     let known = known_apps(pipeline);
     let mut seen = ObservedPipeline {
         trusts_unsigned_reports: reconciler.settings.allow_unsigned_reports,
+        cluster_labels: cluster_labels(pipeline, &environments),
         ..ObservedPipeline::default()
     };
     for (name, targets) in environments {
@@ -166,6 +169,25 @@ pub(super) async fn everything(
             .push(ObservedEnvironment { name, targets });
     }
     Observation::Complete(seen)
+}
+
+/// The labels of the clusters of environments with a rollout: its waves may select by them.
+fn cluster_labels(
+    pipeline: &Pipeline,
+    environments: &[(String, Vec<(TargetLocation, TargetState)>)],
+) -> ClusterLabels {
+    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    let has_rollout = |name: &str| {
+        let settings = pipeline.spec.promotion_into(name);
+        settings.is_some_and(|settings| settings.rollout.is_some())
+    };
+    let environments = environments.iter().filter(|(name, _)| has_rollout(name));
+    let locations = environments.flat_map(|(_, targets)| targets.iter().map(|(it, _)| it));
+    let labelled = locations.filter_map(|location| {
+        let key = planner::cluster_key(location.reference.as_ref()?, namespace);
+        Some((key, location.labels.clone()?))
+    });
+    labelled.collect()
 }
 
 /// What the feeds say about a location.

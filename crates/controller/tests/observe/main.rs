@@ -16,4 +16,5 @@ mod signatures;
 mod sources;
 mod stories;
 mod tracking;
+mod waves;
 mod world;

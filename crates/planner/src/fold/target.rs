@@ -20,9 +20,8 @@ impl FoldContext<'_> {
         &self,
         environment: &str,
         seen: &ObservedTarget,
-        known: &[TargetStatus],
+        known: Option<&TargetStatus>,
     ) -> TargetStatus {
-        let known = known.iter().find(|known| is_same(known, seen));
         let blank = self.blank(seen);
         let is_unreadable = seen.state.is_not_readable() && !seen.relies_on_reports;
         let unreadable_since = is_unreadable.then(|| self.unreadable_since(known));
@@ -179,6 +178,17 @@ fn because(state: &TargetState) -> String {
         }
         _ => String::new(),
     }
+}
+
+/// What is known about a target. It is mostly at the same place as before, which spares a search among
+/// all targets for each of them.
+pub(super) fn known_at<'a>(
+    at: usize,
+    seen: &ObservedTarget,
+    known: &'a [TargetStatus],
+) -> Option<&'a TargetStatus> {
+    let here = known.get(at).filter(|known| is_same(known, seen));
+    here.or_else(|| known.iter().find(|known| is_same(known, seen)))
 }
 
 fn is_same(known: &TargetStatus, seen: &ObservedTarget) -> bool {

@@ -1,6 +1,8 @@
 //! Where the targets of a pipeline are: the clusters and namespaces that its spec names or selects, and
 //! whether the pipeline may look there.
 
+use std::collections::BTreeMap;
+
 use api::{
     GitopsCluster, Pipeline,
     pipeline::{ClusterReference, Environment, Target},
@@ -15,6 +17,8 @@ pub(super) struct TargetLocation {
     pub(super) reference: Option<ClusterReference>,
     pub(super) cluster: ClusterKey,
     pub(super) namespace: String,
+    /// The labels of the GitopsCluster; none on the hub or where there is no such object.
+    pub(super) labels: Option<BTreeMap<String, String>>,
     /// Why the pipeline may not look there.
     pub(super) refused: Option<TargetState>,
 }
@@ -61,6 +65,7 @@ fn selected_location(
         reference: Some(reference),
         cluster: ClusterKey::Leaf(key),
         namespace: target.namespace.clone(),
+        labels: Some(cluster.metadata.labels.clone().unwrap_or_default()),
         refused: None,
     })
 }
@@ -71,18 +76,23 @@ fn named_location(
     target: &Target,
 ) -> TargetLocation {
     let cluster = ClusterKey::of(target.cluster_ref.as_ref(), namespace);
+    let mut labels = None;
     let refused = match &cluster {
         ClusterKey::Hub => hub_refusal(reconciler, namespace, &target.namespace),
         ClusterKey::Leaf(key) => match reconciler.clusters.get(key) {
             None => Some(TargetState::ClusterMissing),
-            Some(object) => refusal(reconciler, namespace, &object)
-                .map(|because| TargetState::Refused { because }),
+            Some(object) => {
+                labels = Some(object.metadata.labels.clone().unwrap_or_default());
+                refusal(reconciler, namespace, &object)
+                    .map(|because| TargetState::Refused { because })
+            }
         },
     };
     TargetLocation {
         reference: target.cluster_ref.clone(),
         cluster,
         namespace: target.namespace.clone(),
+        labels,
         refused,
     }
 }

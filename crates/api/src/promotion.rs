@@ -10,7 +10,7 @@ mod rollout;
 
 pub use change::{
     ChangeContent, FieldEdit, PromotionChange, SourceCommit, SourceCommits, SourceRange,
-    change_digest,
+    change_digest, edit_hash,
 };
 pub use decision::{Approval, ObservedApproval, Rejection, Withdrawal};
 pub use feedback::{CommitState, ShownCommitStatus, ShownFeedback};

@@ -4,7 +4,10 @@
 //! Every operation is idempotent. Before each side effect the replica checks that it holds the Lease
 //! for as long as that may take. Failures are values with a fixed reason, a message, and a remedy.
 
+mod approved_edits;
+mod batch_edits;
 mod branch_heads;
+mod carry_out;
 mod change_file;
 mod changelog;
 mod commit;
@@ -25,6 +28,7 @@ mod proposal;
 mod pull_request;
 mod refreshed_text;
 mod repositories;
+mod rollout_part;
 pub(crate) mod secrets;
 mod side_effect_guard;
 mod template;
@@ -45,6 +49,7 @@ use runtime::{LeaderGuard, ReliableSender};
 use tempfile::TempDir;
 
 use crate::{EVENT_SOURCE, Metrics, Settings};
+pub(crate) use approved_edits::ApprovedEdits;
 use change_file::ChangeFiles;
 use changelog::Changelogs;
 use commit::Commits;
@@ -54,10 +59,10 @@ use freeze_guard::FreezeGuard;
 use notification::Notifications;
 use oci::OciTags;
 pub use preview::preview_proposal;
-use promotion_proposal::{PromotionProposal, RepositoryStrategy};
 use proposal::Proposals;
 use pull_request::PullRequests;
 use repositories::GitRepositories;
+use rollout_part::{RolloutPart, TargetBatch};
 use secrets::{SecretContents, SecretReader};
 use side_effect_guard::SideEffectGuard;
 use webhook::Webhooks;
@@ -80,6 +85,8 @@ pub(crate) struct PromotionTask<'a> {
     pub(crate) approved_change: Option<&'a str>,
     /// The commits of the source code that it brings, where they are known.
     pub(crate) commits: Option<&'a SourceCommits>,
+    /// Which of its targets it is carried out for, where it goes in waves.
+    pub(crate) part: RolloutPart,
 }
 
 impl<'a> PromotionTask<'a> {
@@ -89,11 +96,22 @@ impl<'a> PromotionTask<'a> {
             promotion,
             approved_change: None,
             commits: None,
+            part: RolloutPart::Batch,
         }
     }
 
-    fn uid(self) -> &'a str {
-        self.promotion.metadata.uid.as_deref().unwrap_or_default()
+    fn with_part(self, part: RolloutPart) -> Self {
+        Self { part, ..self }
+    }
+
+    /// What pull requests, commits and calls are found again by: the promotion's uid and, where it goes in
+    /// waves, the number of the batch.
+    fn uid(self) -> String {
+        let uid = self.promotion.metadata.uid.as_deref().unwrap_or_default();
+        match TargetBatch::of(self.promotion) {
+            Some(batch) => format!("{uid}/{}", batch.number()),
+            None => uid.to_owned(),
+        }
     }
 
     fn strategy(self) -> Result<StrategyKind<'a>, Failure> {
@@ -256,84 +274,6 @@ impl Strategies {
         self.pull_requests.observe(task, to, &secret, lookup).await
     }
 
-    /// Carries out the promotion. `promotions` are all of its pipeline.
-    pub(crate) async fn carry_out(
-        &self,
-        task: PromotionTask<'_>,
-        promotions: &[Promotion],
-    ) -> StrategyResult {
-        let commits = self.changelogs.commits(task, &self.secrets).await;
-        let commits = commits.as_ref();
-        let task = PromotionTask { commits, ..task };
-        let done = async {
-            self.freezes.permit(task).await?;
-            let change = fixed_change(task)?;
-            let approved = task.approved_change;
-            let is_other =
-                |change: &PromotionChange| approved.is_some_and(|it| it != change.digest);
-            if change.as_ref().is_some_and(is_other) {
-                let outcome = Outcome::ChangeDiffers;
-                return Ok(StrategyResult { outcome, change });
-            }
-            let outcome = match task.strategy()? {
-                StrategyKind::PullRequest(to) => {
-                    let secret = self.secrets.read_for(task, &to.secret_ref).await?;
-                    return self.pull_requests.carry_out(task, to, &secret).await;
-                }
-                StrategyKind::Commit(to) => {
-                    let secret = self.secrets.read_for(task, &to.secret_ref).await?;
-                    return self.commits.carry_out(task, to, &secret).await;
-                }
-                StrategyKind::Notification => self.notifications.carry_out(task).await?,
-                StrategyKind::Webhook(to) => {
-                    let secret = self.optional_secret(task, to.secret_ref.as_ref()).await?;
-                    self.webhooks.carry_out(task, to, secret).await?
-                }
-                StrategyKind::Oci(to) => {
-                    let secret = self.optional_secret(task, to.secret_ref.as_ref()).await?;
-                    let oci_tags = &self.oci_tags;
-                    oci_tags.carry_out(task, to, secret, promotions).await?
-                }
-                // The pipeline loop stores it for the clusters once the promotion says so.
-                StrategyKind::Inputs(_) => Outcome::Published,
-            };
-            Ok(StrategyResult { outcome, change })
-        };
-        done.await
-            .unwrap_or_else(|failure| Outcome::Failed(failure).into())
-    }
-
-    /// What the promotion would change now. Changes nothing.
-    pub(crate) async fn read_change(
-        &self,
-        task: PromotionTask<'_>,
-    ) -> Result<PromotionChange, Failure> {
-        let commits = self.changelogs.commits(task, &self.secrets).await;
-        let commits = commits.as_ref();
-        let task = PromotionTask { commits, ..task };
-        if let Some(change) = fixed_change(task)? {
-            return Ok(change);
-        }
-        let strategy = RepositoryStrategy::of(&task.promotion.spec.strategy);
-        let strategy = strategy.ok_or_else(no_strategy)?;
-        let secret = self.secrets.read_for(task, strategy.secret_ref).await?;
-        let repository = self.repositories.open(strategy.url, &secret)?;
-        let proposal = PromotionProposal::of(task, &strategy)?.proposal;
-        let edits = self.repositories.edits(&repository, &proposal).await?;
-        Ok(promotion_change::of_edits(task, &edits))
-    }
-
-    async fn optional_secret(
-        &self,
-        task: PromotionTask<'_>,
-        reference: Option<&LocalReference>,
-    ) -> Result<Option<Arc<SecretContents>>, Failure> {
-        match reference {
-            Some(reference) => self.secrets.read_for(task, reference).await.map(Some),
-            None => Ok(None),
-        }
-    }
-
     /// Closes the promotion's pull request if it is open.
     pub(crate) async fn close(&self, task: PromotionTask<'_>) -> Outcome {
         let done = async {
@@ -423,17 +363,6 @@ impl Strategies {
 fn no_strategy() -> Failure {
     let text = "the promotion names no strategy; set one in the pipeline";
     needs_edit("NoStrategy", text)
-}
-
-/// What a promotion changes by a strategy that edits no repository: that follows from the promotion alone.
-fn fixed_change(task: PromotionTask<'_>) -> Result<Option<PromotionChange>, Failure> {
-    Ok(match task.strategy()? {
-        StrategyKind::PullRequest(_) | StrategyKind::Commit(_) => None,
-        StrategyKind::Notification | StrategyKind::Webhook(_) | StrategyKind::Inputs(_) => {
-            Some(promotion_change::delegated(task))
-        }
-        StrategyKind::Oci(to) => Some(promotion_change::of_tag(task, oci::planned_edit(task, to)?)),
-    })
 }
 
 /// The folder that git works in, and what must live as long as that is used.

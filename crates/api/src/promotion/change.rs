@@ -146,6 +146,13 @@ pub fn change_digest(spec: &PromotionSpec, content: ChangeContent<'_>) -> String
     format!("sha256:{}", sha256(&parts))
 }
 
+/// A hash of one edit, 16 hexadecimal digits: short, because a rollout stores one for each of its edits.
+pub fn edit_hash(edit: &FieldEdit) -> String {
+    let mut hash = sha256(&[&serde_json::json!(edit).to_string()]);
+    hash.truncate(16);
+    hash
+}
+
 impl PromotionChange {
     /// The change with its digest, and as many edits and commits as there is room for.
     pub fn new(spec: &PromotionSpec, content: ChangeContent<'_>) -> Self {
@@ -280,6 +287,28 @@ mod tests {
             },
             &edits,
         );
+    }
+
+    #[test]
+    fn the_hash_of_an_edit_covers_each_of_its_fields() {
+        let one = edit("a.yaml", "1.0.0", "2.0.0");
+        assert_eq!(edit_hash(&one), edit_hash(&one.clone()));
+        assert_eq!(edit_hash(&one).len(), 16);
+        let mut hashes = vec![edit_hash(&one)];
+        let other_path = FieldEdit {
+            path: "spec.ref.tag".to_owned(),
+            ..one.clone()
+        };
+        for other in [
+            edit("b.yaml", "1.0.0", "2.0.0"),
+            edit("a.yaml", "1.1.0", "2.0.0"),
+            edit("a.yaml", "1.0.0", "2.0.1"),
+            FieldEdit { old: None, ..one },
+            other_path,
+        ] {
+            assert!(!hashes.contains(&edit_hash(&other)), "{other:?}");
+            hashes.push(edit_hash(&other));
+        }
     }
 
     #[test]

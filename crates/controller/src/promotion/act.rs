@@ -2,12 +2,11 @@
 
 use std::sync::Arc;
 
+use api::promotion::PromotionStatus;
 use planner::{AttemptPlan, ExternalAction, Outcome, Remedy};
 
-use crate::strategy::MergeRoute;
-
 use super::{PromotionContext, PromotionReconciler, observe::PromotionObservation};
-use crate::strategy::PromotionTask;
+use crate::strategy::{ApprovedEdits, MergeRoute, PromotionTask};
 
 /// Carries out the action; nothing where there is none. What it changes is recorded in the plan's status.
 pub(super) async fn carry_out(
@@ -55,14 +54,48 @@ pub(super) async fn carry_out(
                 approved_change: next.approved_change.as_deref(),
                 ..context.task()
             };
-            let strategies = &reconciler.strategies;
-            let done = strategies.carry_out(task, context.promotions).await;
-            next.status.change = done.change.or(next.status.change.take());
-            done.outcome
+            match act_by_strategy(reconciler, context, task, &mut next.status).await {
+                Some(outcome) => outcome,
+                None => return None,
+            }
         }
     };
     record_failure(reconciler, context, &outcome, dependencies);
     Some(outcome)
+}
+
+/// Carries out the strategy; nothing where what people approved must be stored first.
+async fn act_by_strategy(
+    reconciler: &Arc<PromotionReconciler>,
+    context: &PromotionContext<'_>,
+    task: PromotionTask<'_>,
+    status: &mut PromotionStatus,
+) -> Option<Outcome> {
+    let strategies = &reconciler.strategies;
+    let (outcome, change) = match strategies.approved_edits(task).await {
+        Ok(ApprovedEdits::Known) => {
+            let done = strategies.carry_out(task, context.promotions).await;
+            (done.outcome, done.change)
+        }
+        Ok(ApprovedEdits::Approved(hashes)) => {
+            set_approved_edits(status, hashes);
+            return None;
+        }
+        Ok(ApprovedEdits::Differs(change)) => (Outcome::ChangeDiffers, Some(change)),
+        Err(failure) => (Outcome::Failed(failure), None),
+    };
+    if outcome == Outcome::ChangeDiffers {
+        // What people approve next is compared as a whole again.
+        set_approved_edits(status, Vec::new());
+    }
+    status.change = change.or(status.change.take());
+    Some(outcome)
+}
+
+fn set_approved_edits(status: &mut PromotionStatus, hashes: Vec<String>) {
+    if let Some(rollout) = &mut status.rollout {
+        rollout.approved_edits = hashes;
+    }
 }
 
 /// Records which dependencies an edit would have to change.

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use api::promotion::{Phase, PromotionStatus};
-use planner::{PipelineEvent, Timestamp};
+use planner::{HoldReason, PipelineEvent, Timestamp};
 use tokio::time::Instant;
 
 use super::{NAME, PromotionContext, PromotionReconciler};
@@ -56,7 +56,7 @@ fn record_phase(
     reconciler.telemetry.record(
         context.pipeline,
         vec![PipelineEvent {
-            is_warning: phase == Phase::Failed || status.next_attempt.is_some(),
+            is_warning: is_warning(phase, status),
             reason: status.reason.clone().unwrap_or(format!("{phase:?}")),
             message: format!("{environment}: {}: {message}{url}", spec.shown_revision()),
             environment: Some(environment.clone()),
@@ -66,6 +66,12 @@ fn record_phase(
     if before.phase != Some(phase) {
         measure(reconciler, context, status, phase);
     }
+}
+
+/// Whether somebody should look at it: it failed, is retried, or its rollout is stopped.
+fn is_warning(phase: Phase, status: &PromotionStatus) -> bool {
+    let is_stopped = status.reason.as_deref() == Some(HoldReason::RolloutStopped.word());
+    phase == Phase::Failed || status.next_attempt.is_some() || is_stopped
 }
 
 /// Measures how long the promotion took, in its last phase and, at its end, in total.

@@ -13,8 +13,9 @@ use tokio::time::timeout;
 
 use super::{
     PromotionTask, StrategyResult,
+    batch_edits::EditLimits,
     failure::transient,
-    promotion_change::{is_approved, of_edits},
+    promotion_change::{field_edits, of_edits},
     promotion_proposal::{PromotionProposal, RepositoryStrategy},
     repositories::GitRepositories,
     secrets::SecretContents,
@@ -48,28 +49,28 @@ impl Commits {
         secret: &SecretContents,
     ) -> Result<StrategyResult, Failure> {
         let repository = self.repositories.open(&to.url, secret)?;
-        let proposal = PromotionProposal::of(task, &RepositoryStrategy::from(to))?.proposal;
+        let strategy = RepositoryStrategy::from(to);
         let lock = self.branch_lock(to);
         // A repository that hangs must not occupy every worker.
         let lock = timeout(self.guard.timeout(), lock.lock()).await;
         let busy = |_| transient("BranchBusy", "other promotions to the branch are under way");
         let _lock = lock.map_err(busy)?;
-        let acceptance = |edits: &[ProposedEdit]| is_approved(task, edits);
+        let limits = EditLimits::of(task, &strategy, &self.repositories, &repository).await?;
+        let proposal = PromotionProposal::of(limits.task, &strategy)?.proposal;
+        let acceptance = |edits: &[ProposedEdit]| limits.accept(edits);
         let proposed = self
             .repositories
             .propose(&repository, &proposal, &acceptance);
-        let (outcome, edits) = match proposed.await? {
+        let pushed = match proposed.await? {
             ProposalResult::NothingToChange { .. } => return Ok(Outcome::AlreadyThere.into()),
-            ProposalResult::NotAccepted { edits } => (Outcome::ChangeDiffers, edits),
-            ProposalResult::Proposed(pushed) => {
-                let branch = pushed.branch.as_str().to_owned();
-                let commit = pushed.commit.as_str().to_owned();
-                (Outcome::Pushed { branch, commit }, pushed.edits)
-            }
+            ProposalResult::NotAccepted { edits } => return limits.refusal(&edits),
+            ProposalResult::Proposed(pushed) => pushed,
         };
+        let branch = pushed.branch.as_str().to_owned();
+        let commit = pushed.commit.as_str().to_owned();
         Ok(StrategyResult {
-            outcome,
-            change: Some(of_edits(task, &edits)),
+            outcome: Outcome::Pushed { branch, commit },
+            change: Some(of_edits(task, &field_edits(&pushed.edits))),
         })
     }
 

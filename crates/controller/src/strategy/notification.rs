@@ -74,9 +74,9 @@ fn object_event(description: &PromotionDescription<'_>) -> ObjectEvent {
         ("revision", Some(spec.revision.clone())),
         ("cluster", cluster),
         ("namespace", target_namespace),
-        ("promotion", Some(description.uid.to_owned())),
+        ("promotion", Some(description.uid.clone())),
         // Flux's notification-controller deduplicates events by this.
-        ("token", Some(description.uid.to_owned())),
+        ("token", Some(description.uid.clone())),
     ];
     let metadata = metadata.into_iter();
     ObjectEvent {

@@ -20,8 +20,10 @@ use registry::{
 
 use super::{
     PromotionTask,
+    batch_edits::shared_field,
     failure::{from_git, needs_edit, transient},
     promotion_description::PromotionDescription,
+    rollout_part::{RolloutPart, TargetBatch, target_key},
     secrets::SecretContents,
     side_effect_guard::SideEffectGuard,
     template::fill,
@@ -48,6 +50,8 @@ struct WantedTag {
     digest: Digest,
     /// `oci://host/name:tag`.
     reference: String,
+    /// The key of the target that it is for, where each has its own.
+    target: Option<String>,
 }
 
 impl OciTags {
@@ -79,27 +83,41 @@ impl OciTags {
         secret: Option<Arc<SecretContents>>,
         promotions: &[Promotion],
     ) -> Result<Outcome, Failure> {
-        let wanted = WantedTag::of(task, to)?;
+        refuse_shared_tags(task, to)?;
+        let all = WantedTag::all_of(task, to)?;
+        let Some(first) = all.first() else {
+            return Ok(Outcome::AlreadyThere);
+        };
         let credentials = self
-            .credentials(to, &wanted.repository, secret.as_deref())
+            .credentials(to, &first.repository, secret.as_deref())
             .await?;
-        let client = RegistryClient::new(self.http(to), &wanted.repository, &credentials);
+        let client = RegistryClient::new(self.http(to), &first.repository, &credentials);
         let client = client.map_err(|error| from_registry(&error))?;
-        let manifest = wanted.manifest(&client).await?;
-        let before = wanted.current(&client).await?;
+        // A tag that was put before a crash is found to be right already.
+        for wanted in &all {
+            self.put(wanted, task, &client, promotions).await?;
+        }
+        Ok(tagged(first, all.len()))
+    }
+
+    /// Points one tag at the promotion's digest, unless it does so.
+    async fn put(
+        &self,
+        wanted: &WantedTag,
+        task: PromotionTask<'_>,
+        client: &RegistryClient<'_>,
+        promotions: &[Promotion],
+    ) -> Result<(), Failure> {
+        let manifest = wanted.manifest(client).await?;
+        let before = wanted.current(client).await?;
         if before
             .as_ref()
             .is_some_and(|before| before.bytes == manifest.bytes)
         {
-            return Ok(wanted.tagged());
+            return Ok(());
         }
-        let namespace = task
-            .pipeline
-            .metadata
-            .namespace
-            .as_deref()
-            .unwrap_or_default();
-        let replaceable = planner::replaceable_digests(task.promotion, promotions, namespace);
+        let replaceable = wanted.replaceable_digests(task, promotions);
+        let replaceable: Vec<_> = replaceable.iter().map(String::as_str).collect();
         if let Some(before) = &before
             && !replaceable.contains(&before.digest.as_str())
         {
@@ -110,7 +128,7 @@ impl OciTags {
             put.map_err(|error| from_registry(&error))
         };
         self.guard.run(put, TOO_LATE).await?;
-        let after = wanted.current(&client).await?;
+        let after = wanted.current(client).await?;
         wanted.verify(&manifest, before.as_ref(), after.as_ref())
     }
 }
@@ -175,10 +193,33 @@ fn provider(provider: OciProvider) -> Provider {
 }
 
 impl WantedTag {
-    fn of(task: PromotionTask<'_>, to: &Oci) -> Result<Self, Failure> {
+    /// The tags of the promotion: one, or one for each of its targets.
+    fn all_of(task: PromotionTask<'_>, to: &Oci) -> Result<Vec<Self>, Failure> {
+        let description = PromotionDescription::of(task);
+        if task.promotion.spec.rollout.is_none() {
+            let target = description.site.target.clone().unwrap_or_default();
+            let target = (target.0.unwrap_or_default(), target.1);
+            let one = Self::of(&description, to, &target, None)?;
+            return Ok(vec![one]);
+        }
+        let targets = description.targets_for(&to.tag)?.into_iter();
+        let of = |target| Self::of(&description, to, &target, Some(target_key(&target)));
+        let mut all: Vec<Self> = targets.map(of).collect::<Result<_, _>>()?;
+        all.sort_by(|one, other| one.reference.cmp(&other.reference));
+        all.dedup_by(|one, other| one.reference == other.reference);
+        Ok(all)
+    }
+
+    fn of(
+        description: &PromotionDescription<'_>,
+        to: &Oci,
+        target: &(String, String),
+        key: Option<String>,
+    ) -> Result<Self, Failure> {
+        let task = description.task;
         let invalid = |error: &registry::Error| from_registry(error);
         let repository = Repository::parse(&to.url, to.insecure).map_err(|it| invalid(&it))?;
-        let tag = Tag::parse(&tag_text(task, to)?).map_err(|it| invalid(&it))?;
+        let tag = Tag::parse(&tag_text(description, to, target)?).map_err(|it| invalid(&it))?;
         let spec = &task.promotion.spec;
         let digest = spec.artifact_digest().ok_or_else(|| {
             let text = format!(
@@ -193,7 +234,35 @@ impl WantedTag {
             repository,
             tag,
             digest,
+            target: key,
         })
+    }
+
+    /// The digests that the tag may point to. Where each target has its own, promotions that did not
+    /// reach this one left its tag as it was.
+    fn replaceable_digests(
+        &self,
+        task: PromotionTask<'_>,
+        promotions: &[Promotion],
+    ) -> Vec<String> {
+        let namespace = task.pipeline.metadata.namespace.as_deref();
+        let reaches = |promotion: &&Promotion| {
+            let target = self.target.as_deref();
+            target.is_none_or(|target| has_started(promotion, target))
+        };
+        let (reaching, others): (Vec<_>, Vec<_>) = promotions.iter().partition(reaches);
+        let reaching: Vec<Promotion> = reaching.into_iter().cloned().collect();
+        let namespace = namespace.unwrap_or_default();
+        let replaceable = planner::replaceable_digests(task.promotion, &reaching, namespace);
+        let replaceable = replaceable.into_iter().map(str::to_owned);
+        let is_same_site = |other: &&Promotion| {
+            planner::site_of(&other.spec, namespace)
+                == planner::site_of(&task.promotion.spec, namespace)
+                && other.spec.pipeline == task.promotion.spec.pipeline
+        };
+        let left = others.into_iter().filter(is_same_site);
+        let left = left.filter_map(|other| other.spec.replaced_digest().map(str::to_owned));
+        replaceable.chain(left).collect()
     }
 
     /// The manifest of the digest, which must be in the same repository.
@@ -216,11 +285,6 @@ impl WantedTag {
         read.map_err(|error| from_registry(&error))
     }
 
-    fn tagged(&self) -> Outcome {
-        let reference = self.reference.clone();
-        Outcome::Tagged { reference }
-    }
-
     fn changed_by_others(&self, before: &Manifest, replaceable: &[&str]) -> Failure {
         let expected = match replaceable {
             [] => "nothing".to_owned(),
@@ -240,9 +304,9 @@ impl WantedTag {
         manifest: &Manifest,
         before: Option<&Manifest>,
         after: Option<&Manifest>,
-    ) -> Result<Outcome, Failure> {
+    ) -> Result<(), Failure> {
         if after.is_some_and(|after| after.bytes == manifest.bytes) {
-            return Ok(self.tagged());
+            return Ok(());
         }
         if after == before {
             let text = format!(
@@ -260,27 +324,61 @@ impl WantedTag {
     }
 }
 
-/// The tag that the promotion sets, as an edit: from the digest that it replaces to its own. Any other
-/// digest at the tag is not overwritten.
-pub(super) fn planned_edit(task: PromotionTask<'_>, to: &Oci) -> Result<FieldEdit, Failure> {
-    let wanted = WantedTag::of(task, to)?;
+/// Whether a promotion has started a target. One that does not go in waves starts all at once.
+fn has_started(promotion: &Promotion, target: &str) -> bool {
+    let status = promotion.status.as_ref();
+    let Some(rollout) = status.and_then(|status| status.rollout.as_ref()) else {
+        return promotion.spec.rollout.is_none();
+    };
+    let mut targets = rollout.targets.iter();
+    targets.any(|it| it.target == target && it.batch.is_some())
+}
+
+fn tagged(first: &WantedTag, count: usize) -> Outcome {
+    let reference = match count {
+        1 => first.reference.clone(),
+        _ => format!("each of {count} tags such as {}", first.reference),
+    };
+    Outcome::Tagged { reference }
+}
+
+/// The tags that the promotion sets, as edits: from the digest that it replaces to its own. Any other
+/// digest at a tag is not overwritten.
+pub(super) fn planned_edits(task: PromotionTask<'_>, to: &Oci) -> Result<Vec<FieldEdit>, Failure> {
     let replaced = task.promotion.spec.replaced_digest();
-    Ok(FieldEdit {
+    let edits = WantedTag::all_of(task, to)?.into_iter();
+    let edits = edits.map(|wanted| FieldEdit {
         file: to.url.clone(),
         path: wanted.tag.as_str().to_owned(),
         old: replaced.map(str::to_owned),
         new: wanted.digest.as_str().to_owned(),
-    })
+    });
+    Ok(edits.collect())
+}
+
+/// Refuses a tag that targets of a later batch follow, too.
+fn refuse_shared_tags(task: PromotionTask<'_>, to: &Oci) -> Result<(), Failure> {
+    let rest = task.with_part(RolloutPart::NotStarted);
+    let is_batch = TargetBatch::of(task.promotion).is_some();
+    if !is_batch || !PromotionDescription::of(rest).has_targets() {
+        return Ok(());
+    }
+    let later = planned_edits(rest, to)?;
+    match shared_field(task, &planned_edits(task, to)?, &later) {
+        Some(failure) => Err(failure),
+        None => Ok(()),
+    }
 }
 
 /// The tag with its fields filled in. Versions may have a `+`, which tags cannot: it becomes `_`, as in
 /// Helm.
-fn tag_text(task: PromotionTask<'_>, to: &Oci) -> Result<String, Failure> {
-    let description = PromotionDescription::of(task);
-    let target = description.site.target.clone();
-    let (cluster, namespace) = target.unwrap_or_default();
-    let cluster = cluster.unwrap_or_default().replace('/', "-");
-    let version = task.promotion.spec.version.replace('+', "_");
+fn tag_text(
+    description: &PromotionDescription<'_>,
+    to: &Oci,
+    (cluster, namespace): &(String, String),
+) -> Result<String, Failure> {
+    let cluster = cluster.replace('/', "-");
+    let version = description.task.promotion.spec.version.replace('+', "_");
     let fields = [
         ("environment", description.site.environment.as_str()),
         ("cluster", cluster.as_str()),

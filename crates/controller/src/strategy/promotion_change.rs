@@ -1,9 +1,11 @@
 //! What a promotion changes: its digest and edits, and how they read in a pull request.
 
-use api::promotion::{ChangeContent, FieldEdit, PromotionChange, SourceCommits};
+use std::collections::BTreeSet;
+
+use api::promotion::{ChangeContent, FieldEdit, PromotionChange, SourceCommits, edit_hash};
 use git::propose::ProposedEdit;
 
-use super::{PromotionTask, promotion_description::one_line};
+use super::{PromotionTask, promotion_description::one_line, rollout_part::TargetBatch};
 
 /// How many edits the text of a pull request lists.
 const LISTED: usize = 50;
@@ -11,9 +13,8 @@ const LISTED: usize = 50;
 const SHORT_ID: usize = 8;
 
 /// The change that these edits are.
-pub(super) fn of_edits(task: PromotionTask<'_>, edits: &[ProposedEdit]) -> PromotionChange {
-    let edits: Vec<FieldEdit> = edits.iter().map(field_edit).collect();
-    let change = PromotionChange::new(&task.promotion.spec, ChangeContent::Edits(&edits));
+pub(super) fn of_edits(task: PromotionTask<'_>, edits: &[FieldEdit]) -> PromotionChange {
+    let change = PromotionChange::new(&task.promotion.spec, ChangeContent::Edits(edits));
     with_commits(task, change)
 }
 
@@ -24,12 +25,6 @@ pub(super) fn delegated(task: PromotionTask<'_>) -> PromotionChange {
     with_commits(task, change)
 }
 
-/// The change that sets a tag of a registry.
-pub(super) fn of_tag(task: PromotionTask<'_>, edit: FieldEdit) -> PromotionChange {
-    let content = ChangeContent::Edits(std::slice::from_ref(&edit));
-    with_commits(task, PromotionChange::new(&task.promotion.spec, content))
-}
-
 fn with_commits(task: PromotionTask<'_>, change: PromotionChange) -> PromotionChange {
     match task.commits {
         Some(commits) => change.with_commits(commits.clone()),
@@ -37,26 +32,37 @@ fn with_commits(task: PromotionTask<'_>, change: PromotionChange) -> PromotionCh
     }
 }
 
-/// Whether these edits may be pushed: any, or exactly those that people approved.
-pub(super) fn is_approved(task: PromotionTask<'_>, edits: &[ProposedEdit]) -> bool {
+/// Whether these edits may be made: any, or exactly those that people approved. A batch has a part of
+/// them; targets that joined later were not there to be approved.
+pub(super) fn is_approved(task: PromotionTask<'_>, edits: &[FieldEdit]) -> bool {
     let Some(approved) = task.approved_change else {
         return true;
     };
-    of_edits(task, edits).digest == approved
+    match TargetBatch::of(task.promotion) {
+        None => of_edits(task, edits).digest == approved,
+        Some(batch) if batch.has_joined() => true,
+        Some(batch) => {
+            let approved: BTreeSet<_> = batch.approved_edits().iter().collect();
+            edits.iter().all(|edit| approved.contains(&edit_hash(edit)))
+        }
+    }
 }
 
-fn field_edit(proposed: &ProposedEdit) -> FieldEdit {
-    FieldEdit {
+/// Edits of git as they are stored.
+pub(super) fn field_edits(proposed: &[ProposedEdit]) -> Vec<FieldEdit> {
+    let edits = proposed.iter().map(|proposed| FieldEdit {
         file: proposed.file.clone(),
         path: proposed.edit.path.clone(),
         old: proposed.edit.old.clone(),
         new: proposed.edit.new.clone(),
-    }
+    });
+    edits.collect()
 }
 
-/// Edits and commits as a list for people. No line of it can be taken for a trailer.
+/// Targets of a batch, edits and commits as a list for people. No line of it can be taken for a trailer.
 pub(super) fn as_text(task: PromotionTask<'_>, edits: &[ProposedEdit]) -> String {
-    let mut text = "\nChanges:\n\n".to_owned();
+    let batch = TargetBatch::of(task.promotion).map(targets_as_text);
+    let mut text = batch.unwrap_or_default() + "\nChanges:\n\n";
     for ProposedEdit { file, edit } in edits.iter().take(LISTED) {
         let old = edit.old.as_deref().map_or("nothing".to_owned(), quoted);
         let (file, path, new) = (quoted(file), quoted(&edit.path), quoted(&edit.new));
@@ -69,6 +75,22 @@ pub(super) fn as_text(task: PromotionTask<'_>, edits: &[ProposedEdit]) -> String
         Some(commits) => text + &commits_as_text(commits),
         None => text,
     }
+}
+
+fn targets_as_text(batch: TargetBatch<'_>) -> String {
+    let mut text = format!("\nTargets of batch {}:\n\n", batch.number());
+    for target in batch.targets().take(LISTED) {
+        text += &format!("- {}\n", quoted(&target.target));
+    }
+    let all = batch.targets().count();
+    if let Some(more) = all.checked_sub(LISTED).filter(|more| *more > 0) {
+        text += &format!("- and {more} more\n");
+    }
+    if batch.has_joined() {
+        text += "\nThey joined the environment after the rollout had begun: what they need was not part of \
+                 what people approved.\n";
+    }
+    text
 }
 
 fn commits_as_text(commits: &SourceCommits) -> String {

@@ -4,6 +4,8 @@
 //! for byte, so that tools that search for them keep working. Only a rollback, which it did not have,
 //! has another title.
 
+use std::collections::BTreeSet;
+
 use api::{
     names::{PromotionSite, short_hash, slug},
     pipeline::{RequestKind, TargetStatus},
@@ -15,6 +17,7 @@ use planner::Failure;
 use super::{
     PromotionTask,
     failure::{from_git, needs_edit, transient},
+    rollout_part::{RolloutPart, TargetBatch},
     template::fill,
 };
 
@@ -30,8 +33,14 @@ pub(super) struct PromotionDescription<'a> {
     pub(super) task: PromotionTask<'a>,
     pub(super) namespace: &'a str,
     pub(super) pipeline: &'a str,
-    pub(super) uid: &'a str,
+    /// What its pull request, commits and calls are found again by.
+    pub(super) uid: String,
     pub(super) site: PromotionSite,
+    pub(super) batch: Option<TargetBatch<'a>>,
+    /// The keys of the targets that it is about; nothing where these are all of the site.
+    keys: Option<BTreeSet<&'a str>>,
+    /// The keys of the other targets of the rollout whose manifests must not be edited.
+    protected: BTreeSet<&'a str>,
 }
 
 impl<'a> PromotionDescription<'a> {
@@ -44,10 +53,17 @@ impl<'a> PromotionDescription<'a> {
             pipeline: metadata.name.as_deref().unwrap_or_default(),
             uid: task.uid(),
             site: planner::site_of(&task.promotion.spec, namespace),
+            batch: TargetBatch::of(task.promotion),
+            keys: task.part.keys(task.promotion),
+            protected: match task.part {
+                RolloutPart::BatchAlone => RolloutPart::NotStarted.keys(task.promotion),
+                _ => None,
+            }
+            .unwrap_or_default(),
         }
     }
 
-    /// The branch, with the suffix `-cluster-namespace` for a single target.
+    /// The branch, with the suffix `-cluster-namespace` for a single target and `-b2` for a batch.
     pub(super) fn branch(&self) -> Result<BranchName, Failure> {
         let environment = &self.site.environment;
         let target = self.site.target.as_ref();
@@ -55,7 +71,8 @@ impl<'a> PromotionDescription<'a> {
             Some(cluster) => format!("-{cluster}-{namespace}"),
             None => format!("-{namespace}"),
         });
-        let suffix = suffix.unwrap_or_default();
+        let batch = self.batch.map(|batch| format!("-b{}", batch.number()));
+        let suffix = suffix.or(batch).unwrap_or_default();
         let start = format!("promotion-{}-{}", self.namespace, self.pipeline);
         let name = format!("{start}-{environment}{suffix}");
         BranchName::new(name.as_str())
@@ -85,7 +102,12 @@ impl<'a> PromotionDescription<'a> {
             false => "Promote",
         };
         let title = format!("{verb} {namespace}/{pipeline} in {environment} to {version}");
-        one_line(&format!("{title}{}", self.on_target()))
+        one_line(&format!("{title}{}{}", self.on_target(), self.in_batch()))
+    }
+
+    /// `, batch 2 (10 targets)` for a batch, empty otherwise.
+    pub(super) fn in_batch(&self) -> String {
+        self.batch.map(TargetBatch::in_title).unwrap_or_default()
     }
 
     /// The users who approved the change that is made; nothing if nobody did.
@@ -250,10 +272,13 @@ impl<'a> PromotionDescription<'a> {
         })
     }
 
-    /// Whether the promotion leads into a target.
+    /// Whether the promotion leads into a target, with the batch under way if it goes in waves.
     pub(super) fn covers(&self, environment: &str, target: &TargetStatus) -> bool {
         if environment != self.site.environment {
             return false;
+        }
+        if let Some(keys) = &self.keys {
+            return keys.contains(planner::target_key(target, self.namespace).as_str());
         }
         let Some((cluster, namespace)) = &self.site.target else {
             return true;
@@ -262,9 +287,30 @@ impl<'a> PromotionDescription<'a> {
         on == cluster.as_deref().unwrap_or_default() && named == *namespace
     }
 
+    /// Whether a target that it does not cover belongs to the same rollout, and its manifests need no
+    /// protection from it: they are compared edit by edit, or had their turn.
+    pub(super) fn is_of_other_batch(&self, environment: &str, target: &TargetStatus) -> bool {
+        if !self.is_same_rollout(environment) {
+            return false;
+        }
+        let key = planner::target_key(target, self.namespace);
+        !self.protected.contains(key.as_str())
+    }
+
+    /// Whether it goes in waves through this environment.
+    pub(super) fn is_same_rollout(&self, environment: &str) -> bool {
+        self.keys.is_some() && environment == self.site.environment
+    }
+
+    /// Whether a target is there that it covers. Where it does not go in waves that is not known.
+    pub(super) fn has_targets(&self) -> bool {
+        let mut targets = self.all_targets();
+        self.keys.is_none() || targets.any(|(name, target)| self.covers(name, target))
+    }
+
     /// Cluster and namespace of each target that the promotion leads into; where the text does not use
     /// them, a single empty pair.
-    fn targets_for(&self, text: &str) -> Result<Vec<(String, String)>, Failure> {
+    pub(super) fn targets_for(&self, text: &str) -> Result<Vec<(String, String)>, Failure> {
         let is_used = ["${cluster}", "${namespace}"].map(|field| text.contains(field));
         if is_used == [false, false] {
             return Ok(vec![Default::default()]);
@@ -273,7 +319,7 @@ impl<'a> PromotionDescription<'a> {
             let cluster = cluster.clone().unwrap_or_default();
             return Ok(vec![(cluster, namespace.clone())]);
         }
-        let here = |(environment, _): &(&str, _)| *environment == self.site.environment;
+        let here = |(environment, target): &(&str, &TargetStatus)| self.covers(environment, target);
         let targets = self.all_targets().filter(here);
         let all: Vec<_> = targets.map(|(_, target)| self.target(target)).collect();
         match all.is_empty() {

@@ -89,7 +89,11 @@ impl PromotionProposal {
     ) -> Result<Self, Failure> {
         let description = PromotionDescription::of(task);
         let title = match strategy.title {
-            Some(title) => one_line(&description.fill(title)?),
+            Some(title) => one_line(&format!(
+                "{}{}",
+                description.fill(title)?,
+                description.in_batch()
+            )),
             None => description.title(),
         };
         let text = match strategy.body {
@@ -109,7 +113,7 @@ impl PromotionProposal {
             message: CommitMessage {
                 title: title.clone(),
                 body: String::new(),
-                promotion: description.uid.to_owned(),
+                promotion: description.uid.clone(),
                 owner: description.owner(),
             },
             at: created.map(|time| time.0).unwrap_or_default(),

@@ -15,9 +15,11 @@ use git::{
 use planner::{Failure, ObservedPullRequest, PullRequestLookup};
 
 use super::{
-    PullRequestObservation,
+    PromotionTask, PullRequestObservation,
+    batch_edits::EditLimits,
     failure::transient,
     forge_repository::{ForgeRepositories, ForgeRepository, OpenLookup, OpenPullRequest},
+    promotion_proposal::RepositoryStrategy,
     refreshed_text::refreshed,
     repositories::{GitRepositories, RepositoryAccess},
     secrets::SecretContents,
@@ -148,6 +150,17 @@ impl Proposals {
             pull_request: own.map_or(ObservedPullRequest::Missing, observed),
             recheck_after: self.follow_every,
         })
+    }
+
+    /// What a push of a promotion may edit.
+    pub(super) async fn edit_limits<'a>(
+        &self,
+        task: PromotionTask<'a>,
+        strategy: &RepositoryStrategy<'_>,
+        secret: &SecretContents,
+    ) -> Result<EditLimits<'a>, Failure> {
+        let repository = self.repositories.open(strategy.url, secret)?;
+        EditLimits::of(task, strategy, &self.repositories, &repository).await
     }
 
     /// Looks for the owner's pull request among the open ones that were last listed.

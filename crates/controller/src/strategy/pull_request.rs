@@ -23,7 +23,7 @@ use super::{
     MergeRoute, PromotionTask, PullRequestObservation, StrategyResult,
     forge_repository::{ForgeRepository, OpenPullRequest},
     freeze_guard::FreezeGuard,
-    promotion_change,
+    promotion_change::{self, field_edits, of_edits},
     promotion_description::{PromotionDescription, TRAILER},
     promotion_proposal::{PromotionProposal, RepositoryStrategy},
     proposal::{OpenProposal, Proposals, PullRequestContent, PullRequestOwner, owner_in},
@@ -97,7 +97,7 @@ impl PullRequests {
         let status = task.promotion.status.as_ref();
         let owner = PullRequestOwner {
             trailer: TRAILER,
-            uid: task.uid().to_owned(),
+            uid: task.uid(),
             url: status.and_then(|status| status.url.clone()),
             branch: status.and_then(|status| status.branch.clone()),
         };
@@ -115,7 +115,7 @@ impl PullRequests {
     ) -> Result<PullRequestObservation, Failure> {
         let open = self.open(task, to, secret)?;
         let observed = |pull| {
-            let pull = self.replaced_commits.hide(task.uid(), pull);
+            let pull = self.replaced_commits.hide(&task.uid(), pull);
             observed_pull_request(task, pull)
         };
         self.proposals.observe(&open, lookup, observed).await
@@ -128,29 +128,26 @@ impl PullRequests {
         to: &PullRequestStrategy,
         secret: &SecretContents,
     ) -> Result<StrategyResult, Failure> {
-        let mut open = self.open(task, to, secret)?;
-        let acceptance = |edits: &[ProposedEdit]| promotion_change::is_approved(task, edits);
+        let strategy = RepositoryStrategy::from(to);
+        let limits = self.proposals.edit_limits(task, &strategy, secret).await?;
+        let mut open = self.open(limits.task, to, secret)?;
+        let acceptance = |edits: &[ProposedEdit]| limits.accept(edits);
         let pushed = match self.proposals.push(&open, &acceptance).await? {
             ProposalResult::NothingToChange { .. } => {
                 self.close_stale(task, &open).await?;
                 return Ok(Outcome::AlreadyThere.into());
             }
-            ProposalResult::NotAccepted { edits } => {
-                return Ok(StrategyResult {
-                    outcome: Outcome::ChangeDiffers,
-                    change: Some(promotion_change::of_edits(task, &edits)),
-                });
-            }
+            ProposalResult::NotAccepted { edits } => return limits.refusal(&edits),
             ProposalResult::Proposed(pushed) => pushed,
         };
         open.content.body += &promotion_change::as_text(task, &pushed.edits);
         let replaced = pushed.replaced.as_ref();
-        self.replaced_commits.record(task.uid(), replaced);
+        self.replaced_commits.record(&task.uid(), replaced);
         self.freezes.permit(task).await?;
         let pull = self.proposals.ensure_pull_request(&open, &pushed).await?;
         let notes = self.set_metadata(to, &open, &pull).await?;
         // The forge must be asked to merge the commit that is there now.
-        self.merge_answers.forget(task.uid());
+        self.merge_answers.forget(&task.uid());
         tracing::info!(url = pull.url, branch = %pushed.branch, "created PR");
         let outcome = Outcome::Opened {
             url: pull.url,
@@ -160,7 +157,7 @@ impl PullRequests {
         };
         Ok(StrategyResult {
             outcome,
-            change: Some(promotion_change::of_edits(task, &pushed.edits)),
+            change: Some(of_edits(task, &field_edits(&pushed.edits))),
         })
     }
 
@@ -200,7 +197,7 @@ impl PullRequests {
         secret: &SecretContents,
         route: MergeRoute,
     ) -> Result<Outcome, Failure> {
-        if let Some(because) = self.merge_answers.recent(task.uid()) {
+        if let Some(because) = self.merge_answers.recent(&task.uid()) {
             return Ok(Outcome::AskedForMerge { because });
         }
         let open = self.open(task, to, secret)?;
@@ -237,7 +234,7 @@ impl PullRequests {
         };
         let interval = self.proposals.follow_every;
         self.merge_answers
-            .record(task.uid(), because.as_ref(), interval);
+            .record(&task.uid(), because.as_ref(), interval);
         Ok(Outcome::AskedForMerge { because })
     }
 
@@ -249,7 +246,7 @@ impl PullRequests {
         secret: &SecretContents,
     ) -> Result<(), Failure> {
         let open = self.open(task, to, secret)?;
-        self.merge_answers.forget(task.uid());
+        self.merge_answers.forget(&task.uid());
         let Some(mut pull) = open.find_own_open().await? else {
             return Ok(());
         };

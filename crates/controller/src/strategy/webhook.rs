@@ -1,7 +1,7 @@
 //! The strategy webhook: sends a signed request, and its receiver makes the change.
 //!
 //! Delivery is at least once: after a crash again, with the same bytes and the same idempotency key, the
-//! promotion's uid. The URL may hold a secret, so only its host is ever shown.
+//! promotion's uid and the number of the batch, if it goes in waves. The URL may hold a secret, so only its host is ever shown.
 
 mod answer;
 
@@ -19,6 +19,7 @@ use super::{
     PromotionTask,
     failure::{from_git, needs_edit, transient},
     promotion_description::PromotionDescription,
+    rollout_part::{TargetBatch, split_key},
     secrets::SecretContents,
     side_effect_guard::SideEffectGuard,
 };
@@ -26,7 +27,7 @@ use crate::Settings;
 
 /// As Flux's generic-hmac provider signs: the name of the digest, `=`, hexadecimal digits.
 const SIGNATURE: HeaderName = HeaderName::from_static("x-signature");
-/// The same for every delivery of one promotion.
+/// The same for every delivery of one promotion or batch.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 /// Reason and message when there is no response in time.
 const TOO_LATE: (&str, &str) = ("WebhookTimedOut", "the webhook did not answer in time");
@@ -45,7 +46,7 @@ pub(super) struct Webhooks {
 #[derive(Serialize)]
 #[serde(rename_all = "camelCase")]
 struct WebhookBody<'a> {
-    /// The promotion's uid.
+    /// The promotion's uid, and the number of the batch.
     id: &'a str,
     promotion: &'a str,
     namespace: &'a str,
@@ -53,6 +54,12 @@ struct WebhookBody<'a> {
     environment: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     target: Option<BodyTarget<'a>>,
+    /// The number of the batch, where the promotion goes in waves.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    batch: Option<i64>,
+    /// The targets of the batch.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    targets: Vec<BodyTarget<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     app: Option<BodyApp<'a>>,
     revision: &'a str,
@@ -88,7 +95,7 @@ impl<'a> WebhookBody<'a> {
         let app = description.task.pipeline.spec.app_ref.as_ref();
         let request = spec.request.as_ref();
         Self {
-            id: description.uid,
+            id: &description.uid,
             promotion: promotion.metadata.name.as_deref().unwrap_or_default(),
             namespace: description.namespace,
             pipeline: description.pipeline,
@@ -97,6 +104,8 @@ impl<'a> WebhookBody<'a> {
                 cluster: cluster.as_deref(),
                 namespace,
             }),
+            batch: description.batch.map(TargetBatch::number),
+            targets: batch_targets(description),
             app: app.map(|app| BodyApp {
                 api_version: &app.api_version,
                 kind: &app.kind,
@@ -109,6 +118,16 @@ impl<'a> WebhookBody<'a> {
             requested_by: request.and_then(|request| request.by.as_deref()),
         }
     }
+}
+
+/// The targets of the batch, in the order in which they are stored: each delivery has the same bytes.
+fn batch_targets<'a>(description: &PromotionDescription<'a>) -> Vec<BodyTarget<'a>> {
+    let targets = description.batch.into_iter().flat_map(TargetBatch::targets);
+    let targets = targets.map(|target| {
+        let (cluster, namespace) = split_key(&target.target);
+        BodyTarget { cluster, namespace }
+    });
+    targets.collect()
 }
 
 impl Webhooks {
@@ -159,7 +178,7 @@ fn request(
 ) -> Result<HttpRequest, Failure> {
     let description = PromotionDescription::of(task);
     let invalid = |error: &dyn Error| needs_edit("InvalidPromotion", error.to_string());
-    let key = HeaderValue::from_str(description.uid).map_err(|error| invalid(&error))?;
+    let key = HeaderValue::from_str(&description.uid).map_err(|error| invalid(&error))?;
     let mut request = HttpRequest::new(Method::POST, url.clone())
         .header(IDEMPOTENCY_KEY, key)
         .json(&WebhookBody::of(&description))

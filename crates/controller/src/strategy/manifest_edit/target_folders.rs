@@ -44,6 +44,9 @@ pub(super) fn target_locations<'a>(
     let mut locations = Vec::new();
     for (environment, target) in description.all_targets() {
         let is_own = description.covers(environment, target);
+        if !is_own && description.is_of_other_batch(environment, target) {
+            continue;
+        }
         let origins = target.apps.iter().filter_map(|app| app.origin.as_ref());
         let resolver = FolderResolver {
             description,
@@ -52,12 +55,18 @@ pub(super) fn target_locations<'a>(
             is_own,
         };
         let named = description.target(target);
+        let folders = resolver.find(&named, origins.collect())?;
+        let is_unknown = matches!(folders, TargetFolders::Unknown);
+        if !is_own && is_unknown && description.is_same_rollout(environment) {
+            // A cluster that was never read holds up no other.
+            continue;
+        }
         locations.push(TargetLocation {
             name: format!("{environment} ({})", planner::target_name(target)),
             namespace: named.1.clone(),
             is_own,
             target: Some(target),
-            folders: resolver.find(&named, origins.collect())?,
+            folders,
         });
     }
     for environment in &description.task.pipeline.spec.environments {

@@ -2,8 +2,11 @@
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{PipelineSpec, RequestKind},
-    promotion::{Approval, PromotionRequest, PromotionSpec, PromotionTarget},
+    pipeline::{ClusterAppReference, ClusterReference, PipelineSpec, RequestKind, TargetStatus},
+    promotion::{
+        Approval, Batch, PromotionRequest, PromotionSpec, PromotionStatus, PromotionTarget,
+        RolloutStatus, RolloutTarget,
+    },
 };
 
 use git::propose::RequestedEdit;
@@ -148,4 +151,102 @@ fn an_environment_of_any_name_has_a_branch_of_its_own() {
     assert!(one.starts_with("promotion-team-app-staging-eu-"), "{one}");
     assert_eq!(marker, "team:app:Staging EU");
     assert_ne!(one, names("Staging  EU").0);
+}
+
+/// The second batch of a rollout, with two of three targets.
+fn second_batch() -> Promotion {
+    let target = |name: &str, batch| RolloutTarget {
+        target: format!("{name}/live"),
+        batch,
+        ..RolloutTarget::default()
+    };
+    let batch = |number| Batch {
+        number,
+        ..Batch::default()
+    };
+    let spec = PromotionSpec {
+        environment: "prod".to_owned(),
+        version: "1.1.0".to_owned(),
+        ..PromotionSpec::default()
+    };
+    let mut promotion = Promotion::new("x", spec);
+    promotion.metadata.uid = Some("u-1".to_owned());
+    promotion.status = Some(PromotionStatus {
+        rollout: Some(RolloutStatus {
+            targets: vec![
+                target("c0", Some(1)),
+                target("c1", Some(2)),
+                target("c2", Some(2)),
+            ],
+            batches: vec![batch(1), batch(2)],
+            ..RolloutStatus::default()
+        }),
+        ..PromotionStatus::default()
+    });
+    promotion
+}
+
+#[test]
+fn a_batch_has_a_branch_a_title_and_a_uid_of_its_own() {
+    let promotion = second_batch();
+    let mut pipeline = Pipeline::new("app", PipelineSpec::default());
+    pipeline.metadata.namespace = Some("team".to_owned());
+    let task = PromotionTask::new(&pipeline, &promotion);
+    for (title, expected) in [
+        (
+            None,
+            "Promote team/app in prod to 1.1.0, batch 2 (2 targets)",
+        ),
+        (Some("Ship ${version}"), "Ship 1.1.0, batch 2 (2 targets)"),
+    ] {
+        let to = PullRequest {
+            base_branch: "main".to_owned(),
+            title: title.map(str::to_owned),
+            ..PullRequest::default()
+        };
+        let strategy = RepositoryStrategy::from(&to);
+        let promoted = PromotionProposal::of(task, &strategy).expect("a proposal");
+        assert_eq!(promoted.title, expected);
+        let branch = promoted.proposal.branch.as_str();
+        assert_eq!(branch, "promotion-team-app-prod-b2");
+        assert_eq!(promoted.proposal.message.promotion, "u-1/2");
+        assert_eq!(promoted.proposal.message.owner, "team/app/prod");
+        let trailer = "\nSluice-Promotion: u-1/2\n";
+        assert!(promoted.body.ends_with(trailer), "{}", promoted.body);
+    }
+}
+
+#[test]
+fn paths_are_those_of_the_targets_of_the_batch() {
+    let promotion = second_batch();
+    let mut pipeline = Pipeline::new("app", PipelineSpec::default());
+    pipeline.metadata.namespace = Some("team".to_owned());
+    let status = pipeline.status.get_or_insert_default();
+    let environment = status.environments.entry("prod".to_owned()).or_default();
+    environment.targets = ["c0", "c1", "c2"].map(on_cluster).into();
+    let to = PullRequest {
+        base_branch: "main".to_owned(),
+        paths: vec!["clusters/${cluster}/*".to_owned()],
+        ..PullRequest::default()
+    };
+    let task = PromotionTask::new(&pipeline, &promotion);
+    let strategy = RepositoryStrategy::from(&to);
+    let promoted = PromotionProposal::of(task, &strategy).expect("a proposal");
+    let paths = promoted.proposal.paths;
+    let allowed = ["c0", "c1", "c2"].map(|it| paths.allow(&format!("clusters/{it}/app.yaml")));
+    assert_eq!(allowed, [false, true, true]);
+}
+
+fn on_cluster(name: &str) -> TargetStatus {
+    TargetStatus {
+        cluster_app_ref: Some(ClusterAppReference {
+            cluster_ref: Some(ClusterReference {
+                name: name.to_owned(),
+                ..ClusterReference::default()
+            }),
+            ..ClusterAppReference::default()
+        }),
+        namespace: Some("live".to_owned()),
+        ..TargetStatus::default()
+    }
 }

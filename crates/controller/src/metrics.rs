@@ -6,6 +6,7 @@
 mod process;
 mod promotions;
 mod requests;
+pub(crate) mod rollouts;
 #[cfg(test)]
 mod tests;
 
@@ -37,6 +38,7 @@ struct MetricSet {
     leaf_event_to_status: Histogram,
     events: EventMetrics,
     promotions: Promotions,
+    rollouts: rollouts::Rollouts,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -84,6 +86,7 @@ impl Metrics {
         registry.register_collector(Box::new(process::Process::new(&oldest_observation)));
         Self(Arc::new(MetricSet {
             promotions: Promotions::register(&mut registry),
+            rollouts: rollouts::Rollouts::register(&mut registry),
             registry,
             work,
             requests,
@@ -98,6 +101,11 @@ impl Metrics {
     /// What is counted about promotions.
     pub fn promotions(&self) -> &Promotions {
         &self.0.promotions
+    }
+
+    /// What is counted about rollouts.
+    pub(crate) fn rollouts(&self) -> &rollouts::Rollouts {
+        &self.0.rollouts
     }
 
     /// The metrics of one controller, which also names its queue.

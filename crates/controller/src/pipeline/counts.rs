@@ -1,4 +1,5 @@
-//! Counts targets by state and environments by hold reason over all pipelines, for the metrics.
+//! Counts targets by state, environments by hold reason over all pipelines and the targets of rollouts,
+//! for the metrics.
 
 use std::{collections::BTreeMap, sync::Arc, time::Duration};
 
@@ -6,7 +7,10 @@ use api::{Pipeline, pipeline::TargetStatus};
 use planner::HoldReason;
 use runtime::CacheIndex;
 
-use crate::PipelineReconciler;
+use crate::{
+    PipelineReconciler,
+    metrics::rollouts::{StateCounts, state_counts},
+};
 
 /// How often the metrics are updated.
 const COUNT_EVERY: Duration = Duration::from_secs(15);
@@ -18,6 +22,8 @@ struct PipelineCounts {
     /// How many targets are in each of [`TARGET_STATES`].
     targets: [u32; 3],
     holds: Box<[HoldReason]>,
+    /// The rollouts under way, by environment.
+    rollouts: Box<[(String, StateCounts)]>,
 }
 
 /// Updates the metrics until dropped.
@@ -29,14 +35,17 @@ pub(super) async fn report(reconciler: Arc<PipelineReconciler>) {
     let mut interval = tokio::time::interval(COUNT_EVERY);
     loop {
         interval.tick().await;
-        let mut targets = [0; 3];
+        let (mut targets, mut rollouts) = ([0; 3], Vec::new());
         let mut holds: BTreeMap<_, _> = HoldReason::ALL.iter().map(|it| (*it, 0)).collect();
-        counts.for_each(|_, counts| {
+        counts.for_each(|key, counts| {
             for (sum, count) in targets.iter_mut().zip(counts.targets) {
                 *sum += count as usize;
             }
             for hold in &counts.holds {
                 *holds.entry(*hold).or_default() += 1;
+            }
+            for (environment, states) in &counts.rollouts {
+                rollouts.push((key.clone(), environment.clone(), *states));
             }
         });
         let telemetry = &reconciler.telemetry;
@@ -45,6 +54,9 @@ pub(super) async fn report(reconciler: Arc<PipelineReconciler>) {
         }
         for (reason, count) in holds {
             telemetry.metrics.promotions().set_holds(reason, count);
+        }
+        if reconciler.settings.metrics_per_pipeline {
+            telemetry.metrics.rollouts().set(rollouts.into_iter());
         }
         telemetry.report_oldest_observation();
     }
@@ -63,7 +75,13 @@ fn counts_of(pipeline: &Pipeline) -> PipelineCounts {
     }
     let reasons = environments().filter_map(|it| Some(it.hold.as_ref()?.reason.as_str()));
     let parse = |word: &str| HoldReason::ALL.iter().find(|it| it.word() == word).copied();
+    let environments = status.flat_map(|status| &status.environments);
+    let rollouts = environments.filter_map(|(name, environment)| {
+        let counts = state_counts(environment.rollout.as_ref()?)?;
+        Some((name.clone(), counts))
+    });
     PipelineCounts {
+        rollouts: rollouts.collect(),
         targets,
         holds: reasons.filter_map(parse).collect(),
     }

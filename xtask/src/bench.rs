@@ -29,6 +29,11 @@ const BENCHES: &[Bench] = &[
         "1,000 pipelines in Chromium: first load, first paint, change to screen, memory with 100 pages",
     ),
     (
+        "fleet",
+        "sluice-controller",
+        "a rollout through 1,000 clusters in three waves with failures: requests and writes per target, memory, size of the status, planner (--real: on a real kube-apiserver)",
+    ),
+    (
         "hooks",
         "sluice-server",
         "signed hooks beside plain writes to the same API, and ten thousand wrong signatures (--real: on a real kube-apiserver)",

@@ -16,7 +16,7 @@ use api::{
 use crate::{
     promotion_phase::is_rollback,
     release::failed_revision,
-    sources::columns,
+    sources::environment_columns,
     time::{Timestamp, earlier},
 };
 
@@ -189,7 +189,7 @@ pub fn delivery_figures(
 ) -> DeliveryFigures {
     let start = earlier(now, Duration::from_secs(u64::from(DAYS) * 24 * 60 * 60));
     // In the order of promotion, which need not be that of the list.
-    let environments = columns(&pipeline.spec).into_iter().flatten();
+    let environments = environment_columns(&pipeline.spec).into_iter().flatten();
     let lanes: Vec<Vec<Deployment>> = environments
         .map(|it| {
             let status = model.environments.get(&it.name);

@@ -124,7 +124,9 @@ pub use site::{
     RELEASE_REPORT, cluster_key, environment_report_key, marker, site_of, sites, target_key,
     target_name, target_report_key, targets_of,
 };
-pub use sources::{columns, followers, is_chain, receives_nothing, sources, takes_proposals};
+pub use sources::{
+    environment_columns, followers, is_chain, receives_nothing, sources, takes_proposals,
+};
 pub use summary::{
     Completion, PipelineSummary, Severity, SummaryState, completion, environment_message,
     environment_state, pipeline_summary, target_state,

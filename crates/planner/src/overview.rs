@@ -8,7 +8,7 @@ use api::{
 
 use crate::{
     release::release,
-    sources::{columns, is_chain},
+    sources::{environment_columns, is_chain},
     summary::{PipelineSummary, pipeline_summary},
 };
 
@@ -52,7 +52,7 @@ pub fn runs_text(pipeline: &Pipeline, status: &PipelineStatus) -> String {
     let steps: Vec<String> = match is_chain(spec) {
         true => spec.environments.iter().map(text).collect(),
         false => {
-            let columns = columns(spec).into_iter();
+            let columns = environment_columns(spec).into_iter();
             let columns = columns.map(|it| it.into_iter().map(text).collect::<Vec<_>>());
             columns.map(|it| it.join(", ")).collect()
         }

@@ -65,7 +65,7 @@ pub fn is_chain(spec: &PipelineSpec) -> bool {
 
 /// The environments in columns for drawing them: each is to the right of everything it comes after.
 /// Environments of a cycle, which only an invalid spec has, are in the last column.
-pub fn columns(spec: &PipelineSpec) -> Vec<Vec<&Environment>> {
+pub fn environment_columns(spec: &PipelineSpec) -> Vec<Vec<&Environment>> {
     let mut left: Vec<&Environment> = spec.environments.iter().collect();
     let mut columns = Vec::new();
     while !left.is_empty() {

@@ -294,11 +294,17 @@ fn shared_source(question: &CandidateQuestion<'_>) -> GateVerdict {
     hold.into()
 }
 
-/// Whether the revision has failed in a source environment since the promotion was created.
+/// Whether the revision has failed in a source environment since the promotion was created, or one of several
+/// has rejected it.
 fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
     if !is_unmerged(question.promotion) {
         return GateVerdict::Pass;
     }
+    let failed = failed_in_source(question).or_else(|| rejected_in_source(question));
+    failed.map_or(GateVerdict::Pass, GateVerdict::Fail)
+}
+
+fn failed_in_source(question: &PromotionQuestion<'_>) -> Option<Hold> {
     let spec = &question.promotion.spec;
     let verified_at = spec.verified_at.as_ref().map(|at| at.0);
     let when = question.settings.and_then(|settings| settings.when);
@@ -309,15 +315,34 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
         Some((source.name.clone(), because))
     };
     let sources = sources(&question.pipeline.spec, &spec.environment);
-    let Some((source, because)) = sources.into_iter().find_map(failed) else {
-        return GateVerdict::Pass;
-    };
+    let (source, because) = sources.into_iter().find_map(failed)?;
     let shown = spec.shown_revision();
-    GateVerdict::Fail(Hold::new(
+    Some(Hold::new(
         HoldReason::SourceFailed,
         format!("{shown} has failed in {source} since it was verified there{because}"),
         format!("readiness of {source} at {shown}, a newer revision or a request for {shown}"),
     ))
+}
+
+/// What one of several source environments rejected is no longer common to them. One alone runs something
+/// else then, which replaces the promotion.
+fn rejected_in_source(question: &PromotionQuestion<'_>) -> Option<Hold> {
+    let spec = &question.promotion.spec;
+    let sources = sources(&question.pipeline.spec, &spec.environment);
+    let rejects = |source: &&Environment| {
+        let status = question.model.environments.get(&source.name);
+        status.is_some_and(|it| it.rejected.contains(&spec.revision))
+    };
+    let is_one_of_several = sources.len() > 1;
+    let source = &sources.into_iter().find(rejects)?.name;
+    let shown = spec.shown_revision();
+    is_one_of_several.then(|| {
+        Hold::new(
+            HoldReason::SourceFailed,
+            format!("{shown} was rolled back or rejected in {source}"),
+            format!("a newer revision or a request for {shown}"),
+        )
+    })
 }
 
 /// How a revision failed in a source environment: it fails now, or it did after it was verified and has not

@@ -84,7 +84,7 @@ fn sources_are_found_in_any_order_of_the_list() {
     );
     let columns = |drawing: &str| {
         let world = draw(drawing);
-        let columns = planner::columns(&world.pipeline.spec).into_iter();
+        let columns = planner::environment_columns(&world.pipeline.spec).into_iter();
         let columns = columns.map(|it| {
             it.iter()
                 .map(|it| it.name.as_str())
@@ -353,6 +353,16 @@ fn a_promotion_stops_when_its_revision_fails_in_any_source() {
     );
     let next = next_of(&world, "missing");
     assert_eq!(next.status.reason.as_deref(), Some("SourceFailed"));
+    let rejected = draw(&format!(
+        "{}\nrejected us 2.0.0\npromotion prod 2.0.0 Running",
+        two("", "2.0.0 ok", "1.0.0 ok")
+    ));
+    let next = next_of(&rejected, "missing");
+    let message = next.status.message.unwrap_or_default();
+    assert!(
+        message.starts_with("2.0.0 was rolled back or rejected in us"),
+        "{message}"
+    );
     // A source that has moved on is no failure.
     let drawing = two("", "3.0.0 ok", "2.0.0 ok");
     check(

@@ -61,7 +61,10 @@ fn graph<'a>(spec: &PipelineSpec, boxes: &'a [EnvironmentBox]) -> Graph<'a> {
     });
     Graph {
         boxes,
-        columns: planner::columns(spec).into_iter().map(positions).collect(),
+        columns: planner::environment_columns(spec)
+            .into_iter()
+            .map(positions)
+            .collect(),
         edges: edges.collect(),
     }
 }

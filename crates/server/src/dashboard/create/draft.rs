@@ -33,6 +33,8 @@ pub(super) struct Draft {
 pub(super) struct DraftEnvironment {
     pub(super) name: String,
     pub(super) manual: bool,
+    /// The names of the environments that it comes after, separated by commas; empty for the one before it.
+    pub(super) after: String,
     pub(super) targets: Vec<DraftTarget>,
 }
 
@@ -118,6 +120,7 @@ impl Draft {
         let environment = |name: &str, manual| DraftEnvironment {
             name: name.to_owned(),
             manual,
+            after: String::new(),
             targets: vec![DraftTarget::default()],
         };
         Self {
@@ -224,6 +227,7 @@ impl DraftEnvironment {
         match parts {
             ["name"] => self.name = value,
             ["manual"] => self.manual = value == "yes",
+            ["after"] => self.after = value,
             ["target", nth, field] => {
                 let nth = nth.parse().ok();
                 let Some(target) =

@@ -138,6 +138,7 @@ impl CreateForm<'_> {
         let remove = FormButton::RemoveEnvironment(nth);
         group(&legend)
             .child(self.field(&name, "Name", &environment.name, "staging"))
+            .child(self.after(nth, environment))
             .child(approval(nth, environment))
             .children(targets.map(|(number, target)| self.target((nth, number), target)))
             .child(
@@ -156,6 +157,17 @@ impl CreateForm<'_> {
                             ),
                     ),
             )
+    }
+
+    /// What an environment comes after, where that is not the one before it.
+    fn after(&self, nth: usize, environment: &DraftEnvironment) -> Option<Element> {
+        let name = format!("environment.{nth}.after");
+        if nth == 0 {
+            let is_typed = !environment.after.is_empty();
+            return is_typed.then(|| hidden_field(&name, &environment.after));
+        }
+        let label = "Comes after (empty: the one before it)";
+        Some(self.field(&name, label, &environment.after, "eu, us"))
     }
 
     fn target(&self, (nth, number): (usize, usize), target: &DraftTarget) -> Element {
@@ -306,6 +318,7 @@ impl CreateForm<'_> {
         fields.push(ENVIRONMENTS.to_owned());
         for (nth, environment) in self.draft.environments.iter().enumerate() {
             fields.push(format!("environment.{nth}.name"));
+            fields.push(format!("environment.{nth}.after"));
             for number in 0..environment.targets.len() {
                 fields.push(format!("environment.{nth}.target.{number}.cluster"));
                 fields.push(format!("environment.{nth}.target.{number}.namespace"));

@@ -61,6 +61,12 @@ impl Draft {
     fn environment(&self, environment: &DraftEnvironment) -> Value {
         let mut value = Map::new();
         value.insert("name".to_owned(), json!(environment.name));
+        let is_first = self.environments.first() == Some(environment);
+        let after = environment.after.split(',').map(str::trim);
+        let after: Vec<&str> = after.filter(|it| !it.is_empty()).collect();
+        if !after.is_empty() && !is_first {
+            value.insert("after".to_owned(), json!(after));
+        }
         let is_own = environment.manual && !self.is_manual_everywhere();
         if let Some(promotion) = self.promotion(true).filter(|_| is_own) {
             value.insert("promotion".to_owned(), promotion);
@@ -415,6 +421,20 @@ spec:
         assert_eq!(shown, &[FeedbackKind::CommitStatus, FeedbackKind::Comment]);
         draft.strategy = OCI.to_owned();
         assert!(!draft.yaml().contains("feedback"));
+    }
+
+    #[test]
+    fn environments_come_after_what_was_typed() {
+        let mut draft = basket();
+        draft.environments[1].after = " dev ,".to_owned();
+        // What was typed before it became the first does not count.
+        draft.environments[0].after = "prod".to_owned();
+        let spec: PipelineSpec = serde_json::from_value(draft.spec()).unwrap();
+        assert_eq!(spec.environments[0].after, None);
+        assert_eq!(
+            spec.environments[1].after.as_deref(),
+            Some(&["dev".to_owned()][..])
+        );
     }
 
     #[test]

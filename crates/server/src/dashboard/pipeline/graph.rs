@@ -11,7 +11,7 @@ const SIZE: usize = 1000;
 
 impl PipelineView<'_> {
     pub(super) fn graph(&self) -> Element {
-        let columns = planner::columns(&self.pipeline.spec);
+        let columns = planner::environment_columns(&self.pipeline.spec);
         let drawn = columns.iter().enumerate().map(|(index, column)| {
             let before = index
                 .checked_sub(1)

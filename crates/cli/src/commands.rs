@@ -32,6 +32,8 @@ mod promote;
 mod reconcile;
 mod reject;
 mod report;
+mod rollout;
+mod rollout_bars;
 mod scaffold;
 mod status;
 mod suspend;
@@ -82,7 +84,7 @@ pub(crate) enum ClientCommand {
     /// Take back the waiting request, or the promotion that is not merged yet
     #[command(after_help = EXIT_CODES)]
     Cancel(cancel::Arguments),
-    /// Retry the promotion or the checks that failed
+    /// Retry the promotion, the targets of a rollout or the checks that failed
     #[command(after_help = EXIT_CODES)]
     Retry(cancel::Arguments),
     /// Report the result of an external check
@@ -93,6 +95,9 @@ pub(crate) enum ClientCommand {
     /// Request a rollback of an environment, and reject the revision it runs now
     #[command(after_help = EXIT_CODES)]
     Rollback(promote::Rollback),
+    /// Show the waves of a rollout into an environment; stop it, resume it, or skip a target
+    #[command(after_help = EXIT_CODES)]
+    Rollout(rollout::Arguments),
     /// Suspend a pipeline or one of its environments: no promotion starts
     Suspend(suspend::Arguments),
     /// Resume a suspended pipeline or environment
@@ -166,6 +171,7 @@ pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::
         ClientCommand::Report(arguments) => report::run(&arguments, out).await,
         ClientCommand::Promote(arguments) => promote::promote(&arguments, out).await,
         ClientCommand::Rollback(arguments) => promote::rollback(&arguments, out).await,
+        ClientCommand::Rollout(arguments) => rollout::run(&arguments, out).await,
         ClientCommand::Suspend(arguments) => suspend::run(&arguments, true, out).await,
         ClientCommand::Resume(arguments) => suspend::run(&arguments, false, out).await,
         ClientCommand::Freeze(arguments) => freeze::freeze(&arguments, out).await,

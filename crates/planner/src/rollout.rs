@@ -5,6 +5,7 @@
 //! flight, which are those that were started and neither became ready nor failed; no target is started twice,
 //! before its wave, or after a stop.
 
+mod document;
 mod facts;
 mod membership;
 mod next;

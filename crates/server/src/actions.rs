@@ -1,5 +1,5 @@
-//! What people do to pipelines: approve, reject, promote, roll back, cancel, retry, suspend, resume, and
-//! propose files.
+//! What people do to pipelines: approve, reject, promote, roll back, cancel, retry, suspend, resume, stop a
+//! rollout, and propose files.
 //!
 //! REST and the dashboard both call these functions. Each one authorizes the caller with a
 //! SubjectAccessReview before it reads or writes anything, records the action in a stored object and
@@ -43,6 +43,7 @@ pub(crate) use freeze::{FreezeBody, freeze, thaw};
 pub(crate) use propose::{ProposedFile, propose, stored_change};
 
 const MAX_NOTE_LENGTH: usize = 1024;
+const MAX_TARGET_LENGTH: usize = 512;
 const MAX_USER_NAME_LENGTH: usize = 256;
 
 /// What can be done to an environment.
@@ -54,6 +55,9 @@ pub(crate) enum ActionVerb {
     Rollback,
     Cancel,
     Retry,
+    StopRollout,
+    ResumeRollout,
+    SkipTarget,
     Suspend,
     Resume,
 }
@@ -67,6 +71,9 @@ impl ActionVerb {
             "rollback" => Ok(Self::Rollback),
             "cancel" => Ok(Self::Cancel),
             "retry" => Ok(Self::Retry),
+            "stop-rollout" => Ok(Self::StopRollout),
+            "resume-rollout" => Ok(Self::ResumeRollout),
+            "skip-target" => Ok(Self::SkipTarget),
             "suspend" => Ok(Self::Suspend),
             "resume" => Ok(Self::Resume),
             _ => Err(Problem::not_found(&format!("the action {word:?}"))),
@@ -78,6 +85,7 @@ impl ActionVerb {
         match self {
             Self::Approve | Self::Reject => "approve",
             Self::Promote | Self::Rollback | Self::Cancel | Self::Retry => "promote",
+            Self::StopRollout | Self::ResumeRollout | Self::SkipTarget => "promote",
             Self::Suspend | Self::Resume => "suspend",
         }
     }
@@ -88,6 +96,8 @@ impl ActionVerb {
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
 pub(crate) struct ActionBody {
     pub(crate) revision: Option<String>,
+    /// The target that a rollout goes on without, as `cluster/namespace`.
+    pub(crate) target: Option<String>,
     pub(crate) note: Option<String>,
     /// The digest of the change that the person has read; an approval of another one is refused.
     pub(crate) change_digest: Option<String>,
@@ -104,6 +114,11 @@ impl ActionBody {
         let note = self.note.as_deref().unwrap_or_default();
         if note.chars().count() > MAX_NOTE_LENGTH {
             let detail = format!("a note has at most {MAX_NOTE_LENGTH} characters");
+            return Err(Problem::unprocessable(detail));
+        }
+        let target = self.target.as_deref().unwrap_or_default();
+        if target.chars().count() > MAX_TARGET_LENGTH {
+            let detail = format!("a target has at most {MAX_TARGET_LENGTH} characters");
             return Err(Problem::unprocessable(detail));
         }
         match self.override_gates.as_ref().and_then(refuse_override) {
@@ -183,6 +198,9 @@ pub(crate) async fn act_on_environment(
         ActionVerb::Rollback => action.request(RequestKind::Rollback, body).await,
         ActionVerb::Cancel => action.request(RequestKind::Cancel, body).await,
         ActionVerb::Retry => action.request(RequestKind::Retry, body).await,
+        ActionVerb::StopRollout => action.request(RequestKind::StopRollout, body).await,
+        ActionVerb::ResumeRollout => action.request(RequestKind::ResumeRollout, body).await,
+        ActionVerb::SkipTarget => action.request(RequestKind::SkipTarget, body).await,
         ActionVerb::Suspend => action.set_suspend(true).await,
         ActionVerb::Resume => action.set_suspend(false).await,
     }
@@ -226,6 +244,23 @@ fn recorded_name(caller: &Caller) -> Result<&str, Problem> {
     Ok(name)
 }
 
+/// The revision that a request is about.
+fn requested_revision(kind: RequestKind, body: &ActionBody) -> Result<&str, Problem> {
+    if kind == RequestKind::SkipTarget && body.target.as_deref().unwrap_or_default().is_empty() {
+        let detail = "`target` is required: the target to skip, as cluster/namespace";
+        return Err(Problem::unprocessable(detail));
+    }
+    match kind {
+        RequestKind::Promote | RequestKind::Rollback => body.revision(),
+        // Whatever is under way, or has failed.
+        RequestKind::Cancel
+        | RequestKind::Retry
+        | RequestKind::StopRollout
+        | RequestKind::ResumeRollout
+        | RequestKind::SkipTarget => Ok(body.revision.as_deref().unwrap_or_default()),
+    }
+}
+
 /// An environment that exists, and the authorized caller that acts on it.
 struct EnvironmentAction<'a> {
     app_state: &'a Arc<AppState>,
@@ -243,13 +278,7 @@ impl EnvironmentAction<'_> {
     /// Stores a request for the controller, and approves the promotion that it leads to if the caller
     /// may approve.
     async fn request(&self, kind: RequestKind, body: &ActionBody) -> Result<ActionResult, Problem> {
-        let revision = match kind {
-            // Whatever is under way, or has failed.
-            RequestKind::Cancel | RequestKind::Retry => {
-                body.revision.as_deref().unwrap_or_default()
-            }
-            RequestKind::Promote | RequestKind::Rollback => body.revision()?,
-        };
+        let revision = requested_revision(kind, body)?;
         let by = recorded_name(self.caller)?;
         if body.override_gates.is_some() {
             let access = AccessRequest::new("override", self.key).environment(self.environment);
@@ -258,6 +287,7 @@ impl EnvironmentAction<'_> {
         let request = Request {
             id: random::id(),
             revision: revision.to_owned(),
+            target: body.target.clone(),
             kind,
             by: Some(by.to_owned()),
             at: Some(self.app_state.now_in_seconds()),

@@ -15,6 +15,7 @@ mod freezes;
 mod gates;
 mod openapi;
 mod path;
+mod rollout;
 mod show;
 mod tree;
 mod versions;
@@ -74,6 +75,10 @@ pub(crate) fn router() -> Router<Arc<AppState>> {
         .route(
             &format!("{PIPELINE}/environments/{{environment}}/diff"),
             get(diff::diff),
+        )
+        .route(
+            &format!("{PIPELINE}/environments/{{environment}}/rollout"),
+            get(rollout::rollout),
         )
         .route(
             &format!("{PIPELINE}/environments/{{environment}}/checks/{{check}}/report"),

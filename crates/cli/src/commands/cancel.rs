@@ -31,6 +31,7 @@ pub(super) async fn run(
         environment: &arguments.environment,
         revision: arguments.revision.as_deref().unwrap_or_default(),
         kind,
+        target: None,
         gates: &GateFlags::default(),
     };
     send_request(&cluster, &pipeline, requested, &arguments.flags, out).await

@@ -66,8 +66,8 @@ pub(super) struct GateFlags {
 #[derive(Debug, clap::Args)]
 pub(super) struct RequestFlags {
     /// Note to store with the request
-    #[arg(long, value_name = "TEXT")]
-    note: Option<String>,
+    #[arg(long, value_name = "TEXT", alias = "reason")]
+    pub(super) note: Option<String>,
     /// How long to wait for the controller to process the request, such as 5s
     #[arg(long, value_name = "TIME", default_value = "10s")]
     answer_timeout: api::Duration,
@@ -87,6 +87,7 @@ pub(super) async fn promote(arguments: &Promote, out: &mut dyn Write) -> anyhow:
         environment: &arguments.environment,
         revision: &arguments.revision,
         kind: RequestKind::Promote,
+        target: None,
         gates: &arguments.gates,
     };
     send_request(&cluster, &pipeline, requested, &arguments.flags, out).await
@@ -113,6 +114,7 @@ pub(super) async fn rollback(arguments: &Rollback, out: &mut dyn Write) -> anyho
         environment,
         revision,
         kind: RequestKind::Rollback,
+        target: None,
         gates: &arguments.gates,
     };
     send_request(&cluster, &pipeline, requested, &arguments.flags, out).await
@@ -124,6 +126,8 @@ pub(super) struct RequestedRevision<'a> {
     /// Empty where whatever is under way or failed is meant.
     pub(super) revision: &'a str,
     pub(super) kind: RequestKind,
+    /// The target that a rollout goes on without.
+    pub(super) target: Option<&'a str>,
     pub(super) gates: &'a GateFlags,
 }
 
@@ -144,7 +148,10 @@ pub(super) async fn send_request(
     let annotation = planner::request_annotation(pipeline, environment, &request, flags.replace);
     let annotation = annotation.map_err(|other| {
         let (by, environment) = (clean(&other.by), clean(&other.environment));
-        let revision = clean(&other.revision);
+        let revision = match other.revision.is_empty() {
+            true => "something".to_owned(),
+            false => clean(&other.revision),
+        };
         anyhow!(
             "{by} requested {revision} in {environment}, which the controller has not processed yet; \
              wait, or replace the request with --replace"
@@ -158,11 +165,17 @@ pub(super) async fn send_request(
         RequestKind::Rollback => format!("requested a rollback of {environment} to {revision}"),
         RequestKind::Cancel => format!("requested to cancel in {environment}"),
         RequestKind::Retry => format!("requested to retry in {environment}"),
+        RequestKind::StopRollout => format!("requested to stop the rollout into {environment}"),
+        RequestKind::ResumeRollout => format!("requested to resume the rollout into {environment}"),
+        RequestKind::SkipTarget => {
+            let target = clean(requested.target.unwrap_or_default());
+            format!("requested to skip {target} in {environment}")
+        }
     };
     writeln!(out, "{summary}{}", clean(&answer))?;
     out.flush()?;
     let state = |pipeline: &Pipeline, promotions: &[api::Promotion]| {
-        request_state(pipeline, environment, &request.id, promotions)
+        request_state(pipeline, environment, &request, promotions)
     };
     flags.wait.wait(cluster, pipeline, state).await
 }
@@ -225,8 +238,8 @@ fn request(
     flags: &RequestFlags,
 ) -> anyhow::Result<Request> {
     let revision = requested.revision;
-    let may_be_empty = matches!(requested.kind, RequestKind::Cancel | RequestKind::Retry);
-    let is_left_out = may_be_empty && revision.is_empty();
+    let is_needed = matches!(requested.kind, RequestKind::Promote | RequestKind::Rollback);
+    let is_left_out = !is_needed && revision.is_empty();
     if !is_left_out && !is_usable(revision) {
         bail!("{revision:?} is not a revision");
     }
@@ -235,6 +248,7 @@ fn request(
     Ok(Request {
         id: short_hash(&[requested.environment, revision, &by, &moment]),
         revision: revision.to_owned(),
+        target: requested.target.map(without_escapes),
         kind: requested.kind,
         // The admission policy refuses escapes; the name is optional.
         by: (!by.contains(['"', '\\'])).then_some(by),
@@ -303,19 +317,34 @@ async fn write(
     Ok(())
 }
 
-/// The state of a request and of its promotion.
+/// The state of a request and of its promotion; of one about a rollout, that of the rollout's promotion.
 fn request_state(
     pipeline: &Pipeline,
     environment: &str,
-    id: &str,
+    request: &Request,
     promotions: &[api::Promotion],
 ) -> WaitState {
-    let Some(last) = last_request(pipeline, environment).filter(|last| last.id == id) else {
+    let last = last_request(pipeline, environment);
+    let Some(last) = last.filter(|last| last.id == request.id) else {
         return WaitState::Waiting(not_processed(pipeline, environment));
     };
-    match &last.promotion {
+    let continued = continued_rollout(pipeline, environment, request.kind);
+    match last.promotion.as_ref().or(continued) {
+        _ if last.refused => WaitState::Failed(last.message.clone().unwrap_or_default()),
         Some(name) => promotions_state(std::slice::from_ref(name), promotions),
-        None if last.refused => WaitState::Failed(last.message.clone().unwrap_or_default()),
         None => WaitState::Done,
     }
+}
+
+/// The promotion of the rollout that a request continues.
+fn continued_rollout<'a>(
+    pipeline: &'a Pipeline,
+    environment: &str,
+    kind: RequestKind,
+) -> Option<&'a String> {
+    use RequestKind::{ResumeRollout, Retry, SkipTarget};
+    let status = pipeline.status.as_ref()?.environments.get(environment)?;
+    let rollout = status.rollout.as_ref()?;
+    let is_continued = matches!(kind, ResumeRollout | Retry | SkipTarget);
+    (is_continued && rollout.finished_at.is_none()).then_some(&rollout.promotion)
 }

@@ -28,7 +28,12 @@ pub(super) fn width() -> Option<usize> {
 
 /// The colour of a state.
 pub(super) fn state_style(state: SummaryState) -> Style {
-    match state.severity() {
+    severity_style(state.severity())
+}
+
+/// The colour of a severity.
+pub(super) fn severity_style(severity: Severity) -> Style {
+    match severity {
         Severity::Error => RED,
         Severity::Warning => YELLOW,
         Severity::Attention => MAGENTA,

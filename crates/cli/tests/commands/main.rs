@@ -18,3 +18,4 @@ mod objects;
 mod offline;
 mod read_only;
 mod requests;
+mod rollout;

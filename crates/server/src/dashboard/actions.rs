@@ -36,6 +36,7 @@ pub(super) struct ActionForm {
     #[serde(default)]
     environment: String,
     revision: Option<String>,
+    target: Option<String>,
     note: Option<String>,
     unseen: Option<String>,
     /// The digest of the change that the page showed.
@@ -101,6 +102,7 @@ async fn act_on(
     let environment = form.environment;
     let body = ActionBody {
         revision: form.revision.filter(|revision| !revision.is_empty()),
+        target: form.target.filter(|target| !target.is_empty()),
         note: form.note.filter(|note| !note.is_empty()),
         unseen: form.unseen.is_some(),
         change_digest: form.change.filter(|digest| !digest.is_empty()),
@@ -116,16 +118,21 @@ async fn act_on(
             format!("{rejected} is rejected and does not enter {environment}.")
         }
         ActionResult::Requested {
-            revision,
-            message: Some(message),
-            ..
-        } => format!("Requested {revision} for {environment}: {message}."),
-        ActionResult::Requested { revision, .. } => {
-            format!("Requested {revision} for {environment}.")
-        }
+            revision, message, ..
+        } => requested(&environment, &revision, message),
         ActionResult::SuspendSet { suspend: true, .. } => {
             format!("{environment} is suspended: no promotion into it starts.")
         }
         ActionResult::SuspendSet { suspend: false, .. } => format!("{environment} is resumed."),
     })
+}
+
+/// What is said about a stored request: its revision, if it names one, and what the controller answered.
+fn requested(environment: &str, revision: &str, message: Option<String>) -> String {
+    match (revision, message) {
+        ("", Some(message)) => format!("{environment}: {message}."),
+        ("", None) => format!("Requested for {environment}; the controller has not answered yet."),
+        (revision, Some(message)) => format!("Requested {revision} for {environment}: {message}."),
+        (revision, None) => format!("Requested {revision} for {environment}."),
+    }
 }

@@ -8,6 +8,7 @@ mod graph;
 mod history;
 mod picture;
 mod progress;
+mod rollout;
 mod targets;
 mod timeline;
 mod triggers;
@@ -120,6 +121,7 @@ impl PipelineView<'_> {
             parts.push(&format!("next-{index}"), self.next(environment, index));
             let targets = self.environment_targets(environment, index);
             parts.push(&format!("targets-{index}"), targets);
+            self.push_rollout(&mut parts, environment, index);
         }
         parts.push("triggers", self.triggers());
         parts.push("idle", self.idle());
@@ -283,6 +285,7 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
             .class("decisions")
             .child(numbered("next-"))
             .into(),
+        rollout::frame(parts),
         parts.html("checks"),
         parts.html("timeline"),
         section("history-title", "History", parts.html("history")).into(),

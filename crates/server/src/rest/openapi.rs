@@ -2,6 +2,7 @@
 
 mod checks;
 mod freezes;
+mod rollout;
 mod schemas;
 
 use std::sync::LazyLock;
@@ -21,7 +22,7 @@ pub(super) async fn document() -> Response {
 }
 
 /// Path, summary, and the schema of the response.
-const READS: [(&str, &str, &str); 21] = [
+const READS: [(&str, &str, &str); 22] = [
     ("/api/v1/pipelines", "All pipelines", "Pipelines"),
     (
         "/api/v1/pipelines/{namespace}",
@@ -47,6 +48,11 @@ const READS: [(&str, &str, &str); 21] = [
         "/api/v1/pipelines/{namespace}/{name}/environments/{environment}/diff",
         "What the promotion under way or the next one brings: versions, edits, images, commits, soak",
         "PromotionDiffs",
+    ),
+    (
+        "/api/v1/pipelines/{namespace}/{name}/environments/{environment}/rollout",
+        "The rollout under way into an environment, else the last one: its waves and the state of each target",
+        "Rollout",
     ),
     (
         "/api/v1/pipelines/{namespace}/{name}/triggers",
@@ -119,7 +125,7 @@ const READS: [(&str, &str, &str); 21] = [
 
 const CHANGES: &str = "/api/v1/changes/{namespace}";
 
-const ACTIONS: [(&str, &str); 10] = [
+const ACTIONS: [(&str, &str); 13] = [
     ("suspend", "Suspend a pipeline: no promotion starts"),
     ("resume", "Resume a pipeline"),
     (
@@ -136,7 +142,19 @@ const ACTIONS: [(&str, &str); 10] = [
     ),
     (
         "environments/{environment}/retry",
-        "Start the promotion or the checks that failed again",
+        "Start the promotion, the targets of a rollout or the checks that failed again",
+    ),
+    (
+        "environments/{environment}/stop-rollout",
+        "Start no further target of the rollout under way",
+    ),
+    (
+        "environments/{environment}/resume-rollout",
+        "Go on with a rollout that was stopped; what failed before does not count any more",
+    ),
+    (
+        "environments/{environment}/skip-target",
+        "Let the rollout go on without `target`",
     ),
     (
         "environments/{environment}/promote",

@@ -17,6 +17,7 @@ use super::{
     super::{
         cluster::{Cluster, ClusterFlags},
         get::{kind_names, resource_named},
+        rollout::skippable,
     },
     command_line::{CommandLine, Expected},
 };
@@ -79,6 +80,7 @@ async fn on_cluster(line: &CommandLine<'_>, id: &str) -> Option<BTreeSet<String>
         "pipeline" => pipelines(&cluster, &line.current).await,
         "namespace" => namespaces(&cluster).await,
         "objects" => objects(&cluster, line).await,
+        "skip" => skippable_targets(&cluster, line).await,
         "environment" | "revision" => {
             let pipeline = line.positionals.first()?;
             let pipeline = cluster.pipeline(pipeline).await.ok()?;
@@ -142,6 +144,18 @@ async fn objects(cluster: &Cluster, line: &CommandLine<'_>) -> Option<BTreeSet<S
         .iter()
         .map(|it| format!("{prefix}{}", it.name_any()));
     Some(names.collect())
+}
+
+/// The targets that the rollout into the environment can go on without.
+async fn skippable_targets(cluster: &Cluster, line: &CommandLine<'_>) -> Option<BTreeSet<String>> {
+    let [pipeline, environment, ..] = line.positionals.as_slice() else {
+        return None;
+    };
+    let pipeline = cluster.pipeline(pipeline).await.ok()?;
+    let promotions = cluster.promotions(&pipeline).await.ok()?;
+    let now = jiff::Timestamp::now();
+    let view = planner::rollout_view(&pipeline, &promotions, environment, now)?;
+    Some(skippable(&view).map(|it| it.target.clone()).collect())
 }
 
 fn environments(pipeline: &Pipeline) -> BTreeSet<String> {

@@ -15,6 +15,7 @@ use planner::{SummaryState, running_revisions};
 use super::super::{
     cluster::key,
     format::{duration, target_names},
+    rollout_bars::environment_bars,
     terminal::{BOLD, DIM, PLAIN, clean, paint, painted_glyph, state_style, wrap},
 };
 use boxes::{BoxLine, EnvironmentBox};
@@ -162,7 +163,7 @@ impl BoxLine {
     }
 }
 
-/// The hold of an environment, its promotion, and the errors of its targets.
+/// The waves of its rollout, the hold of an environment, its promotion, and the errors of its targets.
 fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp) -> Vec<String> {
     let model = pipeline.status.clone().unwrap_or_default();
     let Some(status) = model.environments.get(name) else {
@@ -193,13 +194,15 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
     }
     let state = planner::environment_state(pipeline, &model, name);
     texts.extend(suggested_command(pipeline, name, state));
-    if texts.is_empty() {
+    let room = width.map(|width| width.saturating_sub(4));
+    let bars = environment_bars(status, room);
+    if texts.is_empty() && bars.is_empty() {
         return texts;
     }
-    let room = width.map(|width| width.saturating_sub(4));
     let wrapped = texts.iter().flat_map(|text| wrap(&clean(text), room));
     let heading = format!("\n{} {}", painted_glyph(state), paint(BOLD, &clean(name)));
-    let lines = wrapped.map(|line| format!("    {line}"));
+    let lines = bars.into_iter().chain(wrapped);
+    let lines = lines.map(|line| format!("    {line}"));
     [heading].into_iter().chain(lines).collect()
 }
 

@@ -345,7 +345,7 @@ impl PipelineView<'_> {
         checks.find(|it| matches!(it.verdict, CheckVerdict::Failed | CheckVerdict::Error))
     }
 
-    fn form(&self, verb: &str, environment: &str) -> Element {
+    pub(super) fn form(&self, verb: &str, environment: &str) -> Element {
         action_form(self.key, self.csrf)
             .child(hidden_field("verb", verb))
             .child(hidden_field("environment", environment))
@@ -353,7 +353,7 @@ impl PipelineView<'_> {
 }
 
 /// A form behind a button that opens it.
-fn disclosure(id: &str, label: &str, form: Element) -> Element {
+pub(super) fn disclosure(id: &str, label: &str, form: Element) -> Element {
     tag("details")
         .id(id)
         .child(tag("summary").text(label))

@@ -116,6 +116,7 @@ impl PipelineView<'_> {
             .child(self.after(environment))
             .child(versions(targets, reported))
             .child(self.strip(&environment.name, targets))
+            .child(self.wave_progress(&environment.name, index))
             .child(foot(targets))
     }
 

@@ -3,7 +3,7 @@
 use api::crds::is_optional;
 use serde_json::{Map, Value, json};
 
-use super::{checks, freezes, reference};
+use super::{checks, freezes, reference, rollout::rollout};
 
 /// The schemas by name.
 pub(super) fn schemas() -> Value {
@@ -44,7 +44,7 @@ pub(super) fn schemas() -> Value {
     let mut trigger = object(&["kind", "namespace", "name", "effect", "event", "run"]);
     trigger["properties"]["suspend"] = json!({"type": "boolean"});
     trigger["properties"]["ready"] = json!({"type": "object"});
-    let mut action_body = object(&["revision", "note", "changeDigest"]);
+    let mut action_body = object(&["revision", "target", "note", "changeDigest"]);
     action_body["properties"]["unseen"] = json!({"type": "boolean"});
     let mut overriding = object(&["reason"]);
     overriding["properties"]["passes"] = json!({"type": "array", "items": text});
@@ -61,6 +61,7 @@ pub(super) fn schemas() -> Value {
         "Unread": object(&["cluster", "clusterNamespace", "because"]),
         "Node": node(&text),
         "TargetObjectsList": list(target_objects),
+        "Rollout": rollout(&text),
         "PromotionDiffs": list(promotion_diff(&text)),
         "Triggers": list(trigger),
         "Gates": list(gates(&text)),

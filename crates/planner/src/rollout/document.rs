@@ -1,0 +1,158 @@
+//! The words, glyphs and colours of rollouts, and a rollout as a document for programs.
+//!
+//! CLI, REST and dashboard all use these, so that they agree.
+
+use api::Promotion;
+use serde_json::{Value, json};
+
+use super::{RolloutState, RolloutView, TargetView, WaveView};
+use crate::{promotion_phase::name_of, summary::Severity};
+
+impl RolloutState {
+    /// Identifier, glyph and severity of a state.
+    const fn row(self) -> (&'static str, &'static str, Severity) {
+        match self {
+            Self::Ready => ("ready", "●", Severity::Success),
+            Self::InFlight => ("in-flight", "▶", Severity::Progress),
+            Self::NotReady => ("not-ready", "◐", Severity::Warning),
+            Self::Failed => ("failed", "✖", Severity::Error),
+            Self::Unreachable => ("unreachable", "▲", Severity::Error),
+            Self::Waiting => ("waiting", "○", Severity::Neutral),
+            Self::Skipped => ("skipped", "–", Severity::Neutral),
+            Self::Removed => ("removed", "·", Severity::Neutral),
+        }
+    }
+
+    /// The identifier in REST answers, which stays as it is.
+    pub const fn id(self) -> &'static str {
+        self.row().0
+    }
+
+    /// A character that no other state has.
+    pub const fn glyph(self) -> &'static str {
+        self.row().1
+    }
+
+    /// How urgent it is.
+    pub const fn severity(self) -> Severity {
+        self.row().2
+    }
+
+    /// Whether a rollout can go on without a target in this state, if a person says so.
+    pub const fn can_be_skipped(self) -> bool {
+        !matches!(self, Self::Ready | Self::Skipped | Self::Removed)
+    }
+
+    /// Whether people have to look at a target in this state.
+    pub const fn needs_attention(self) -> bool {
+        matches!(self, Self::Failed | Self::Unreachable | Self::NotReady)
+    }
+}
+
+impl WaveView {
+    /// How far it is, for people.
+    pub fn word(&self) -> &'static str {
+        match (&self.done_at, self.is_open) {
+            (Some(_), _) => "done",
+            (None, true) => "under way",
+            (None, false) => "waiting",
+        }
+    }
+
+    /// How many of its targets are in each state that one of them is in.
+    pub fn counts(&self) -> Vec<(RolloutState, usize)> {
+        let counts = RolloutState::ALL.map(|state| (state, self.count(state)));
+        counts.into_iter().filter(|(_, count)| *count > 0).collect()
+    }
+
+    fn document(&self) -> Value {
+        let counts = self.counts().into_iter();
+        let counts = counts.map(|(state, count)| (state.id().to_owned(), json!(count)));
+        let targets: Vec<_> = self.targets.iter().map(TargetView::document).collect();
+        json!({
+            "number": self.number,
+            "takes": self.takes,
+            "state": self.word(),
+            "maxConcurrent": self.max_concurrent,
+            "doneAt": self.done_at,
+            "soaksUntil": self.soaks_until.map(|at| at.to_string()),
+            "counts": Value::Object(counts.collect()),
+            "targets": targets,
+        })
+    }
+}
+
+impl TargetView {
+    fn document(&self) -> Value {
+        json!({
+            "target": self.target,
+            "state": self.state.id(),
+            "batch": self.batch,
+            "url": self.url,
+            "runs": self.runs,
+            "message": self.message,
+        })
+    }
+}
+
+impl RolloutView {
+    /// Every target, in the order in which they are started.
+    pub fn targets(&self) -> impl Iterator<Item = &TargetView> {
+        self.waves.iter().flat_map(|wave| &wave.targets)
+    }
+
+    /// How many targets are in a state.
+    pub fn count(&self, state: RolloutState) -> usize {
+        self.waves.iter().map(|wave| wave.count(state)).sum()
+    }
+
+    /// How far it is, for people.
+    pub fn word(&self) -> &'static str {
+        match (self.has_ended, &self.stopped) {
+            (true, _) => "ended",
+            (false, Some(_)) => "stopped",
+            (false, None) => "under way",
+        }
+    }
+
+    /// What it waits for: the reason and the sentence of its promotion; nothing once it has ended.
+    pub fn waits_for(&self, promotions: &[Promotion]) -> Option<(String, String)> {
+        let mut promotions = promotions.iter();
+        let own = promotions.find(|it| name_of(it) == self.promotion)?;
+        let status = own.status.as_ref().filter(|_| !self.has_ended)?;
+        status.reason.clone().zip(status.message.clone())
+    }
+
+    /// The rollout for programs.
+    pub fn document(&self, promotions: &[Promotion]) -> Value {
+        let waits = self.waits_for(promotions);
+        let waits = waits.map(|(reason, message)| json!({"reason": reason, "message": message}));
+        let waves: Vec<_> = self.waves.iter().map(WaveView::document).collect();
+        json!({
+            "promotion": self.promotion,
+            "revision": self.revision,
+            "state": self.word(),
+            "stopped": self.stopped,
+            "waitsFor": waits,
+            "waves": waves,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_state_has_its_own_identifier_word_and_glyph() {
+        let distinct = |text: fn(RolloutState) -> &'static str| {
+            let all: BTreeSet<_> = RolloutState::ALL.map(text).into();
+            all.len()
+        };
+        assert_eq!(distinct(RolloutState::id), RolloutState::ALL.len());
+        assert_eq!(distinct(RolloutState::word), RolloutState::ALL.len());
+        assert_eq!(distinct(RolloutState::glyph), RolloutState::ALL.len());
+    }
+}

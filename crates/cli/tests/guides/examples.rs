@@ -42,6 +42,15 @@ async fn a_pipeline_that_branches_is_sound() {
 }
 
 #[tokio::test]
+async fn the_fleet_is_sound() {
+    let mut shell = Shell::new().unwrap();
+    shell.program("sluice", binary()).unwrap();
+    let lint = "sluice lint examples/fleet/*.yaml --checkout examples/fleet";
+    let said = shell.sh(lint).await.unwrap();
+    assert!(said.contains("no errors, 0 warnings"), "{said}");
+}
+
+#[tokio::test]
 async fn pipelines_without_git_are_sound() {
     let mut shell = Shell::new().unwrap();
     shell.program("sluice", binary()).unwrap();

@@ -14,6 +14,7 @@ mod concepts;
 mod demo;
 mod examples;
 mod feedback;
+mod fleets;
 mod github;
 mod gitless;
 mod install;
@@ -41,6 +42,7 @@ const FOLLOWED: &[&str] = &[
     "concepts.md",
     "dashboard.md",
     "feedback.md",
+    "fleets.md",
     "freezes.md",
     "github.md",
     "gitless.md",

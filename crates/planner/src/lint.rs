@@ -2,6 +2,7 @@
 
 mod approval_policy;
 mod checks;
+mod rollout;
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -137,6 +138,7 @@ fn settings_of(
         );
     }
     found.extend(approval_policy::mistakes(name, settings));
+    found.extend(rollout::mistakes(name, settings));
     let about = |(is_error, text)| LintFinding {
         is_error,
         text,

@@ -17,4 +17,5 @@ mod oidc;
 #[path = "../http/oidc_settings.rs"]
 mod oidc_settings;
 mod pages;
+mod rollouts;
 mod world;

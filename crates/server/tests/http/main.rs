@@ -28,6 +28,7 @@ mod real_api_server;
 mod real_gitea;
 mod release;
 mod rest;
+mod rollout;
 mod running;
 mod session;
 mod socket;

@@ -1,6 +1,7 @@
 //! Events of a pipeline: the differences between two of its statuses that people care about.
 
 mod checks;
+mod rollout;
 
 use api::{
     conditions,
@@ -37,6 +38,7 @@ pub fn pipeline_events(
         events.extend(held(name, known, environment));
         events.extend(overridden(name, known, environment));
         events.extend(checks::decided(name, known, environment));
+        events.extend(rollout::moved(name, known, environment));
         for target in &environment.targets {
             let target_name = target_name(target);
             let known = known.and_then(|known| {

@@ -13,6 +13,7 @@ use crate::{
     inputs,
     plan::{EnvironmentPlan, Plan, Step},
     release::{failed_release, failed_revision, failure_message, running},
+    rollout::summary_text,
     site::target_name,
     sources::{is_chain, sources},
     validity, version_order,
@@ -167,6 +168,8 @@ fn plan_lines(
     let promotion = says.promotion.iter().flat_map(promotion_lines);
     let promotion = promotion.filter(|line| waits.is_none() || !is_said(line));
     lines.extend(promotion.map(|line| format!("  {line}")));
+    let rollout = says.rollout.as_ref().and_then(summary_text);
+    lines.extend(rollout.map(|line| format!("  {line}")));
     lines.extend(waits.as_ref().map(|waits| format!("  waits: {waits}")));
     lines.extend(gate_lines(says).into_iter().map(|line| format!("  {line}")));
     if pipeline.spec.promotion_into(name).is_none() {

@@ -31,6 +31,7 @@ use crate::{
     time::Timestamp,
 };
 
+pub(crate) use document::summary_text;
 pub(crate) use facts::landed_at;
 pub(crate) use next::NextBatch;
 pub(crate) use view::rollout_summary;

@@ -81,8 +81,7 @@ impl WaveBar {
         let room = room.clamp(SHORTEST_BAR, LONGEST_BAR);
         let cells = cells(&self.counts, room);
         let drawn: usize = cells.iter().map(|(_, length)| length).sum();
-        // Only as wide as it must be for the lines to align.
-        let padding = " ".repeat(room - drawn);
+        let padding = " ".repeat(room.saturating_sub(drawn));
         let bar = cells.iter().map(|(state, length)| {
             let style = severity_style(state.severity());
             paint(style, &state.glyph().repeat(*length))
@@ -116,21 +115,21 @@ impl WaveBar {
     }
 }
 
-/// How many characters each state gets: one for each target, or its share, and at least one.
+/// How many characters each state gets: one for each target, or one and its share of the rest.
 fn cells(counts: &[(RolloutState, usize)], room: usize) -> Vec<(RolloutState, usize)> {
     let total: usize = counts.iter().map(|(_, count)| count).sum();
     if total <= room {
         return counts.to_vec();
     }
-    let share = |count: usize| (count * room / total).max(1);
+    let left = room.saturating_sub(counts.len());
     let mut cells: Vec<_> = counts
         .iter()
-        .map(|(state, count)| (*state, share(*count)))
+        .map(|(state, count)| (*state, 1 + count * left / total))
         .collect();
-    // The longest part takes what rounding left over, or gives what it took too much.
+    // The longest part takes what rounding left over.
     let used: usize = cells.iter().map(|(_, length)| length).sum();
     if let Some((_, longest)) = cells.iter_mut().max_by_key(|(_, length)| *length) {
-        *longest = (*longest + room).saturating_sub(used).max(1);
+        *longest += room.saturating_sub(used);
     }
     cells
 }
@@ -169,22 +168,18 @@ mod tests {
     fn a_wave_is_one_line_that_fits_the_terminal() {
         use RolloutState::{Failed, InFlight, Ready, Unreachable, Waiting};
         let few = bar(&[(Ready, 3)], "done");
-        let line = "wave 2 of 3  ●●●                       3 of 3 ready, done";
-        check(&few, None, &line.replace("●●●  ", "●●●    "));
+        let gap = " ".repeat(LONGEST_BAR - 3);
+        let line = format!("wave 2 of 3  ●●●{gap}  3 of 3 ready, done");
+        check(&few, None, &line);
+        check(&few, Some(60), &line);
         let many = bar(
             &[(Ready, 500), (InFlight, 10), (Failed, 1), (Waiting, 489)],
             "",
         );
-        check(
-            &many,
-            None,
-            "wave 2 of 3  ●●●●●●●●●●●▶✖○○○○○○○○○○○  500 of 1000 ready, 10 in flight, 1 failed",
-        );
-        check(
-            &many,
-            Some(80),
-            "wave 2 of 3  ●●●●●●●●●●●▶✖○○○○○○○○○○○  500 of 1000 ready, 10 in flight, 1 fail…",
-        );
+        let line =
+            "wave 2 of 3  ●●●●●●●●●●●●▶✖○○○○○○○○○○  500 of 1000 ready, 10 in flight, 1 failed";
+        check(&many, None, line);
+        check(&many, Some(80), line);
         let worst = bar(
             &[
                 (Ready, 900),
@@ -199,11 +194,9 @@ mod tests {
             Some(60),
             "wave 2 of 3  ●●●●●▶✖▲  900 of 1000 ready, 40 in flight, 20 …",
         );
-        check(
-            &bar(&[], "done"),
-            Some(60),
-            "wave 2 of 3                            no targets, done",
-        );
+        let gap = " ".repeat(LONGEST_BAR);
+        let line = format!("wave 2 of 3  {gap}  no targets, done");
+        check(&bar(&[], "done"), Some(60), &line);
     }
 
     #[test]
@@ -211,7 +204,9 @@ mod tests {
         let all: Vec<_> = RolloutState::ALL.map(|state| (state, 1)).to_vec();
         let mut counts = all.clone();
         counts[0].1 = 1000;
-        let cells = cells(&counts, SHORTEST_BAR);
-        assert_eq!(cells, all);
+        assert_eq!(cells(&counts, SHORTEST_BAR), all);
+        counts[1].1 = 1000;
+        let lengths: usize = cells(&counts, SHORTEST_BAR).iter().map(|it| it.1).sum();
+        assert_eq!(lengths, SHORTEST_BAR);
     }
 }

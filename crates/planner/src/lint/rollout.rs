@@ -26,14 +26,16 @@ pub(super) fn mistakes(environment: &str, settings: &PromotionSettings) -> Vec<(
 /// The number of the first wave after which no target is left.
 fn last_useful(waves: &[Wave]) -> Option<usize> {
     let mut taken = 0;
-    waves.iter().position(|wave| match (&wave.selector, wave.percent) {
-        (None, None) => true,
-        (None, Some(percent)) => {
-            taken += percent;
-            taken >= 100
-        }
-        (Some(_), _) => false,
-    })
+    waves
+        .iter()
+        .position(|wave| match (&wave.selector, wave.percent) {
+            (None, None) => true,
+            (None, Some(percent)) => {
+                taken += percent;
+                taken >= 100
+            }
+            (Some(_), _) => false,
+        })
 }
 
 #[cfg(test)]
@@ -51,7 +53,10 @@ mod tests {
             (json!([]), None),
             (json!([ring, part(20), {}]), None),
             (json!([ring, part(20)]), None),
-            (json!([{}, ring, {}]), Some(format!("waves 2 to 3 of prod {text}"))),
+            (
+                json!([{}, ring, {}]),
+                Some(format!("waves 2 to 3 of prod {text}")),
+            ),
             (
                 json!([ring, part(60), part(40), {"maxConcurrent": 5}]),
                 Some("wave 4 of prod takes no target: wave 3 takes all that are left".to_owned()),

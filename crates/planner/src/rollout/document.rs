@@ -2,7 +2,10 @@
 //!
 //! CLI, REST and dashboard all use these, so that they agree.
 
-use api::Promotion;
+use api::{
+    Promotion,
+    pipeline::{RolloutSummary, WaveSummary},
+};
 use serde_json::{Value, json};
 
 use super::{RolloutState, RolloutView, TargetView, WaveView};
@@ -139,6 +142,33 @@ impl RolloutView {
     }
 }
 
+/// A rollout under way in one line: how many waves are done, and how far the open one is.
+pub(crate) fn summary_text(rollout: &RolloutSummary) -> Option<String> {
+    if rollout.finished_at.is_some() {
+        return None;
+    }
+    let of = rollout.waves.len();
+    let open = rollout.waves.iter().position(|it| it.done_at.is_none());
+    let Some(open) = open else {
+        return Some("rollout: every wave is done".to_owned());
+    };
+    let counts = counts_text(&rollout.waves[open]);
+    Some(format!("rollout: wave {} of {of}: {counts}", open + 1))
+}
+
+fn counts_text(wave: &WaveSummary) -> String {
+    let further = [
+        (wave.in_flight, RolloutState::InFlight),
+        (wave.failed, RolloutState::Failed),
+        (wave.unreachable, RolloutState::Unreachable),
+        (wave.skipped, RolloutState::Skipped),
+    ];
+    let further = further.iter().filter(|(count, _)| *count > 0);
+    let further = further.map(|(count, state)| format!(", {count} {}", state.word()));
+    let further: String = further.collect();
+    format!("{} of {} ready{further}", wave.ready, wave.targets)
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
@@ -154,5 +184,29 @@ mod tests {
         assert_eq!(distinct(RolloutState::id), RolloutState::ALL.len());
         assert_eq!(distinct(RolloutState::word), RolloutState::ALL.len());
         assert_eq!(distinct(RolloutState::glyph), RolloutState::ALL.len());
+    }
+
+    #[test]
+    fn the_open_wave_is_told_in_one_line() {
+        let at = "2026-11-01T10:00:00Z";
+        let done = json!({"targets": 2, "ready": 2, "doneAt": at});
+        let open = json!({"targets": 9, "ready": 3, "inFlight": 2, "failed": 1});
+        for (waves, finished, expected) in [
+            (
+                json!([done, open]),
+                Value::Null,
+                Some("rollout: wave 2 of 2: 3 of 9 ready, 2 in flight, 1 failed"),
+            ),
+            (
+                json!([done]),
+                Value::Null,
+                Some("rollout: every wave is done"),
+            ),
+            (json!([done]), json!(at), None),
+        ] {
+            let rollout = json!({"promotion": "p", "waves": waves, "finishedAt": finished});
+            let rollout: RolloutSummary = serde_json::from_value(rollout).unwrap();
+            assert_eq!(summary_text(&rollout).as_deref(), expected);
+        }
     }
 }

@@ -204,7 +204,8 @@ fn a_rollout_is_stopped_while_it_moves_on() {
     browser.until("document.querySelectorAll('.cells .in-flight').length === 1");
     browser.evaluate("document.getElementById('stop-rollout-1').open = true");
     browser.fill("#stop-rollout-1 [name=note]", "half-typed");
-    let first = "document.querySelector('.cells .in-flight').textContent.split(':')[0].split('/')[1]";
+    let first =
+        "document.querySelector('.cells .in-flight').textContent.split(':')[0].split('/')[1]";
     let first = browser.evaluate(first);
     let first = format!("prod/-/{}", first.as_str().unwrap());
     world.set_status("app", &json!({"reports": {first: report("5.0.0")}}));

@@ -75,7 +75,9 @@ async fn a_rollout_is_shown_with_its_waves_and_targets() {
     let rollout = shown(&world).await;
     assert_eq!(rollout["state"], "under way", "{rollout}");
     assert_eq!(rollout["revision"], "5.0.0");
-    let counts: Vec<_> = (0..3).map(|wave| &rollout["waves"][wave]["counts"]).collect();
+    let counts: Vec<_> = (0..3)
+        .map(|wave| &rollout["waves"][wave]["counts"])
+        .collect();
     let expected = [
         json!({"in-flight": 1}),
         json!({"waiting": 2}),
@@ -130,7 +132,10 @@ async fn a_rollout_goes_on_without_a_target_that_is_skipped() {
     let world = rolling_out().await;
     for (body, because) in [
         (json!({}), "`target` is required"),
-        (json!({"target": "mars/prod"}), "the rollout has no target mars/prod"),
+        (
+            json!({"target": "mars/prod"}),
+            "the rollout has no target mars/prod",
+        ),
         (json!({"target": "x".repeat(513)}), "at most 512 characters"),
     ] {
         let refused = act(&world, "ann", "skip-target", body).await;

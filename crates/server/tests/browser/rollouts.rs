@@ -92,7 +92,7 @@ fn create_fleet(world: &World, name: &str, count: usize) {
         })
     };
     object["status"] = json!({"environments": {
-        "dev": {"targets": [target(0, 10)]},
+        "dev": {"targets": [target(0, 1000)]},
         "prod": {
             "targets": targets,
             "promotion": {"name": format!("{name}-prod"), "revision": "6.2.0", "phase": "Deploying"},
@@ -127,6 +127,8 @@ fn create_promotion(world: &World, name: &str, count: usize) {
         })
     });
     let members: Vec<_> = members.collect();
+    // Whatever was started has time to become ready.
+    let landed = jiff::Timestamp::now().to_string();
     let status = json!({
         "phase": "Deploying", "reason": "Deploying",
         "message": "wave 3 of 3: batch 1 is being deployed",
@@ -135,7 +137,7 @@ fn create_promotion(world: &World, name: &str, count: usize) {
             "waves": [{"openedAt": AT, "doneAt": AT}, {"openedAt": AT, "doneAt": AT}, {"openedAt": AT}],
             "targets": members,
             "batches": [{
-                "number": 1, "startedAt": AT, "landedAt": AT, "url": "https://forge.example/shop/pulls/7",
+                "number": 1, "startedAt": AT, "landedAt": landed, "url": "https://forge.example/shop/pulls/7",
             }],
         },
     });
@@ -165,12 +167,12 @@ fn the_map_reads_well_with_few_and_with_a_thousand_targets() {
     for (name, count) in [("few", 3), ("some", 60), ("many", 1000)] {
         world.go(&mut browser, &format!("/pipelines/shop/{name}"));
         browser.shows("Wave 3 of 3");
-        let cells = browser.evaluate("document.querySelectorAll('.cells .cell').length");
+        let cells = browser.evaluate("document.querySelectorAll('.cells .map-cell').length");
         assert_eq!(cells, json!(count), "{name}");
         check(&mut browser, &format!("rollout-{name}"));
-        let states = "[...new Set([...document.querySelectorAll('.legend .cell')]
+        let states = "[...new Set([...document.querySelectorAll('.legend .map-cell')]
             .map((it) => getComputedStyle(it, '::before').content))].length
-            === document.querySelectorAll('.legend .cell').length";
+            === document.querySelectorAll('.legend .map-cell').length";
         assert_eq!(browser.evaluate(states), true, "a symbol for each state");
     }
     // Keyboards reach the targets that need a person, not all thousand.

@@ -173,7 +173,7 @@ async fn the_page_has_the_map_and_the_forms() {
     for part in [
         "id=\"rollout-1\"",
         "Wave 1 of 3",
-        "class=\"cell in-flight\"",
+        "class=\"map-cell in-flight\"",
         "1 in flight",
         "3 waiting",
         "Stop the rollout",

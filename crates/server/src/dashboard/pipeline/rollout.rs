@@ -58,7 +58,7 @@ impl PipelineView<'_> {
             .class("rollout-map")
             .with("aria-labelledby", &title)
             .child(heading.child(state_tag(view)))
-            .child(stopped(view));
+            .child(self.stopped(view));
         let targets = self.targets_by_key(environment);
         let map = self.map(environment, view, &targets);
         if !view.has_ended {
@@ -68,6 +68,24 @@ impl PipelineView<'_> {
         let id = format!("rollout-{index}-ended");
         let details = tag("details").id(id).class("more").child(summary);
         section.child(details.children(map))
+    }
+
+    /// Who or what stopped it, when and why.
+    fn stopped(&self, view: &RolloutView) -> Option<Element> {
+        let stop = view.stopped.as_ref()?;
+        let by = match &stop.by {
+            Some(by) => format!("Stopped by {by}"),
+            None => "Stopped".to_owned(),
+        };
+        // A stop that is not stored yet has the time at which the page was drawn.
+        let at = stop.at.as_ref().filter(|at| at.0 < self.drawn_at);
+        let why = (!stop.message.is_empty()).then(|| format!(": {}", stop.message));
+        let text = tag("p").class("notice bad").text(by);
+        let text = match at {
+            Some(at) => text.text(" ").child(timestamp(at)),
+            None => text,
+        };
+        Some(text.text(why.unwrap_or_default()))
     }
 
     /// The targets of an environment, by the keys that a rollout has for them.
@@ -89,19 +107,6 @@ fn state_tag(view: &RolloutView) -> Element {
         (false, None) => "badge promoting",
     };
     tag("span").class(class).text(view.word())
-}
-
-/// Who or what stopped it, when and why.
-fn stopped(view: &RolloutView) -> Option<Element> {
-    let stop = view.stopped.as_ref()?;
-    let by = match &stop.by {
-        Some(by) => format!("Stopped by {by} "),
-        None => "Stopped ".to_owned(),
-    };
-    let at = stop.at.as_ref().map(timestamp);
-    let why = (!stop.message.is_empty()).then(|| format!(": {}", stop.message));
-    let text = tag("p").class("notice bad").text(by).child(at);
-    Some(text.text(why.unwrap_or_default()))
 }
 
 /// The rollouts of all environments, each as a card with its map and its forms.

@@ -72,7 +72,7 @@ fn legend(view: &RolloutView) -> Element {
 }
 
 fn class(state: RolloutState) -> String {
-    format!("cell {}", state.id())
+    format!("map-cell {}", state.id())
 }
 
 /// A wave with its cells.
@@ -161,14 +161,13 @@ fn description(target: &TargetView, address: Option<String>) -> Element {
         .class(class(target.state))
         .with("aria-hidden", "true");
     let state = tag("span").class("dim").text(target.state.word());
-    let runs = target.runs.as_deref().map(|runs| {
-        let text = format!("runs {}", shortened(runs));
-        tag("p").class("dim").text(text)
-    });
     let message = target.message.as_ref();
     let message = message.map(|message| tag("p").class("bad").text(message));
     let url = target.url.as_deref();
-    let url = url.map(|url| tag("p").child(external_link(url, &pull_request_label(url))));
+    let url = url.map(|url| external_link(url, &pull_request_label(url)));
+    let runs = target.runs.as_deref();
+    let runs = runs.map(|runs| tag("span").text(format_args!("runs {} ", shortened(runs))));
+    let facts = tag("p").class("dim").child(runs).child(url);
     tag("li")
         .class(format_args!("target {}", target.state.id()))
         .child(
@@ -178,7 +177,6 @@ fn description(target: &TargetView, address: Option<String>) -> Element {
                 .child(name)
                 .child(state),
         )
-        .child(runs)
         .child(message)
-        .child(url)
+        .child(facts)
 }

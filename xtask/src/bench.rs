@@ -9,60 +9,77 @@ use crate::{
     kube,
 };
 
-/// Name, package, and what it measures.
-type Bench = (&'static str, &'static str, &'static str);
+/// A benchmark.
+struct Bench {
+    name: &'static str,
+    package: &'static str,
+    /// What it measures.
+    what: &'static str,
+    /// Where it runs with `--real`; without it, it has no such flag.
+    real: Option<&'static str>,
+}
 
 const BENCHES: &[Bench] = &[
-    (
-        "apiserver",
-        "sluice-apiserver",
-        "the embedded API over TLS, in memory and in a file, beside a real one if it is there",
-    ),
-    (
-        "checks",
-        "sluice-controller",
-        "1,000 pipelines with two checks each: requests, writes, CPU and memory while nothing changes",
-    ),
-    (
-        "dashboard",
-        "sluice-server",
-        "1,000 pipelines in Chromium: first load, first paint, change to screen, memory with 100 pages",
-    ),
-    (
-        "fleet",
-        "sluice-controller",
-        "a rollout through 1,000 clusters in three waves with failures: requests and writes per target, memory, size of the status, planner (--real: on a real kube-apiserver)",
-    ),
-    (
-        "hooks",
-        "sluice-server",
-        "signed hooks beside plain writes to the same API, and ten thousand wrong signatures (--real: on a real kube-apiserver)",
-    ),
-    (
-        "inputs",
-        "sluice-server",
-        "10,000 polls a minute of 1,000 clusters that ask what to run, and their requests to the API server (--real: on a real kube-apiserver)",
-    ),
-    (
-        "observe",
-        "sluice-controller",
-        "the pipeline reconciler: sync, memory, time from a leaf change to the status (--real: on real kube-apiservers)",
-    ),
-    (
-        "promote",
-        "sluice-git",
-        "promotions in one large repository, against a clone for each; and hooks and strategies",
-    ),
-    (
-        "strategies",
-        "sluice-controller",
-        "pipeline and promotion reconcilers: leaf change to opened pull request, and the cost of a promotion by strategy",
-    ),
-    (
-        "trigger",
-        "sluice-trigger",
-        "1,000 triggers: from a source's event to the created run, calls and memory, in process",
-    ),
+    Bench {
+        name: "apiserver",
+        package: "sluice-apiserver",
+        what: "the embedded API over TLS, in memory and in a file, beside a real one if it is there",
+        real: None,
+    },
+    Bench {
+        name: "checks",
+        package: "sluice-controller",
+        what: "1,000 pipelines with two checks each: requests, writes, CPU and memory while nothing changes",
+        real: None,
+    },
+    Bench {
+        name: "dashboard",
+        package: "sluice-server",
+        what: "1,000 pipelines in Chromium: first load, first paint, change to screen, memory with 100 pages",
+        real: None,
+    },
+    Bench {
+        name: "fleet",
+        package: "sluice-controller",
+        what: "a rollout through 1,000 clusters in three waves with failures: requests and writes per target, memory, size of the status, planner",
+        real: Some("on a real kube-apiserver"),
+    },
+    Bench {
+        name: "hooks",
+        package: "sluice-server",
+        what: "signed hooks beside plain writes to the same API, and ten thousand wrong signatures",
+        real: Some("on a real kube-apiserver"),
+    },
+    Bench {
+        name: "inputs",
+        package: "sluice-server",
+        what: "10,000 polls a minute of 1,000 clusters that ask what to run, and their requests to the API server",
+        real: Some("on a real kube-apiserver"),
+    },
+    Bench {
+        name: "observe",
+        package: "sluice-controller",
+        what: "the pipeline reconciler: sync, memory, time from a leaf change to the status",
+        real: Some("on real kube-apiservers"),
+    },
+    Bench {
+        name: "promote",
+        package: "sluice-git",
+        what: "promotions in one large repository, against a clone for each; and hooks and strategies",
+        real: None,
+    },
+    Bench {
+        name: "strategies",
+        package: "sluice-controller",
+        what: "pipeline and promotion reconcilers: leaf change to opened pull request, and the cost of a promotion by strategy",
+        real: None,
+    },
+    Bench {
+        name: "trigger",
+        package: "sluice-trigger",
+        what: "1,000 triggers: from a source's event to the created run, calls and memory, in process",
+        real: None,
+    },
 ];
 
 /// Where `bench all` writes.
@@ -71,8 +88,8 @@ const FILE: &str = "docs/benchmarks.md";
 /// Runs one benchmark with further arguments, runs all and writes their page, or lists them.
 pub(crate) fn bench(name: Option<&str>, is_real: bool, further: &[String]) -> anyhow::Result<()> {
     let Some(name) = name else {
-        for (name, _, what) in BENCHES {
-            eprintln!("{name}: {what}");
+        for bench in BENCHES {
+            eprintln!("{}: {}", bench.name, bench.description());
         }
         return Ok(());
     };
@@ -82,34 +99,48 @@ pub(crate) fn bench(name: Option<&str>, is_real: bool, further: &[String]) -> an
     // The benchmark of promotions is spread over several crates.
     let of_promote = |known: &str| name == "promote" && ["hooks", "strategies"].contains(&known);
     let is_part = |known: &str| known == name || of_promote(known);
-    let parts: Vec<_> = BENCHES
-        .iter()
-        .filter(|(known, ..)| is_part(known))
-        .collect();
+    let parts: Vec<_> = BENCHES.iter().filter(|bench| is_part(bench.name)).collect();
     if parts.is_empty() {
-        let known: Vec<&str> = BENCHES.iter().map(|(name, ..)| *name).collect();
+        let known: Vec<&str> = BENCHES.iter().map(|bench| bench.name).collect();
         bail!(
             "no benchmark is called {name:?}; available: all, {}",
             known.join(", ")
         );
     }
-    for (name, package, _) in parts {
-        run(measure(name, package, is_real)?.args(further))?;
+    for bench in parts {
+        run(bench.command(is_real)?.args(further))?;
     }
     Ok(())
 }
 
-fn measure(name: &str, package: &str, is_real: bool) -> anyhow::Result<Command> {
-    let mut command = cargo(&["bench", "--locked", "--package", package, "--bench", name]);
-    command.arg("--");
-    if is_real {
-        command
-            .arg("--real")
-            .env("KUBEBUILDER_ASSETS", kube::kube()?);
-    } else if let Some(assets) = kube::built() {
-        command.env("KUBEBUILDER_ASSETS", assets);
+impl Bench {
+    /// What it measures, and what `--real` changes.
+    fn description(&self) -> String {
+        match self.real {
+            Some(real) => format!("{} (--real: {real})", self.what),
+            None => self.what.to_owned(),
+        }
     }
-    Ok(command)
+
+    fn command(&self, is_real: bool) -> anyhow::Result<Command> {
+        let mut command = cargo(&[
+            "bench",
+            "--locked",
+            "--package",
+            self.package,
+            "--bench",
+            self.name,
+        ]);
+        command.arg("--");
+        if is_real {
+            command
+                .arg("--real")
+                .env("KUBEBUILDER_ASSETS", kube::kube()?);
+        } else if let Some(assets) = kube::built() {
+            command.env("KUBEBUILDER_ASSETS", assets);
+        }
+        Ok(command)
+    }
 }
 
 /// Runs every benchmark and writes what they print to [`FILE`]; with further arguments also `observe` with
@@ -123,12 +154,13 @@ fn bench_all(is_real: bool, further: &[String]) -> anyhow::Result<()> {
     );
     let mut runs: Vec<(&Bench, &[String])> = BENCHES.iter().map(|bench| (bench, &[][..])).collect();
     if !further.is_empty() {
-        let observe = BENCHES.iter().find(|(name, ..)| *name == "observe");
+        let observe = BENCHES.iter().find(|bench| bench.name == "observe");
         runs.extend(observe.map(|bench| (bench, further)));
     }
-    for ((name, package, what), further) in runs {
-        let has_real = is_real && what.contains("--real");
-        let printed = output(measure(name, package, has_real)?.args(further))?;
+    for (bench, further) in runs {
+        let has_real = is_real && bench.real.is_some();
+        let (name, what) = (bench.name, bench.description());
+        let printed = output(bench.command(has_real)?.args(further))?;
         eprintln!("{printed}");
         let flag = if has_real { " --real" } else { "" };
         let further = further

@@ -15,6 +15,7 @@ const NEEDED: &[(&str, &str)] = &[
     ("mariadbd", "mariadb-server"),
     ("curl", "curl"),
     ("openssl", "openssl"),
+    ("script", "bsdutils"),
 ];
 
 /// Optional: tests that need it are skipped with a message.

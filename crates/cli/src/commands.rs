@@ -25,6 +25,7 @@ mod hooks;
 mod inputs;
 mod install;
 mod installed;
+mod line_wrapper;
 mod lint;
 mod output;
 mod plan;
@@ -52,6 +53,7 @@ use api::pipeline::RequestKind;
 use clap::Subcommand;
 
 pub(crate) use cluster::ClusterFlags;
+use line_wrapper::LineWrapper;
 
 /// The exit codes, as shown in `--help`.
 pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage error; \
@@ -149,21 +151,37 @@ pub(crate) async fn connect(flags: &ClusterFlags) -> anyhow::Result<(kube::Clien
 
 /// Runs a command.
 pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::Result<()> {
+    let mut out = LineWrapper::new(out);
+    let outcome = run_command(command, &mut out).await;
+    out.flush()?;
+    outcome
+}
+
+/// Messages are wrapped. What else a command prints, such as tables and manifests, it makes fit itself.
+async fn run_command(command: ClientCommand, out: &mut LineWrapper<'_>) -> anyhow::Result<()> {
     match command {
-        ClientCommand::Get(arguments) => get::run(&arguments, out).await,
-        ClientCommand::Status(arguments) => status::run(&arguments, out).await,
-        ClientCommand::Explain(arguments) => explain::run(&arguments, out).await,
-        ClientCommand::Forecast(arguments) => forecast::run(&arguments, out).await,
-        ClientCommand::Diff(arguments) => diff::run(&arguments, out).await,
+        ClientCommand::Get(arguments) => get::run(&arguments, out.plain()).await,
+        ClientCommand::Status(arguments) => status::run(&arguments, out.plain()).await,
+        ClientCommand::Explain(arguments) => explain::run(&arguments, out.plain()).await,
+        ClientCommand::Forecast(arguments) => forecast::run(&arguments, out.plain()).await,
+        ClientCommand::Diff(arguments) => diff::run(&arguments, out.plain()).await,
+        ClientCommand::History(arguments) => history::run(&arguments, out.plain()).await,
+        ClientCommand::Check(arguments) => check::run(&arguments, out.plain()).await,
+        ClientCommand::Events(arguments) => events::run(&arguments, out.plain()).await,
+        ClientCommand::Dashboard(arguments) => dashboard::run(&arguments, out.plain()).await,
+        ClientCommand::Create(arguments) => create::run(&arguments, out.plain()).await,
+        ClientCommand::Complete(arguments) => completion::complete(&arguments, out.plain()).await,
+        ClientCommand::Lint(arguments) => lint::run(&arguments, out.plain()).await,
+        ClientCommand::Plan(arguments) => plan::run(&arguments, out.plain()).await,
+        ClientCommand::Scaffold(arguments) => scaffold::run(&arguments, out.plain()).await,
+        ClientCommand::Hooks(arguments) => hooks::run(&arguments, out.plain()).await,
+        ClientCommand::Inputs(arguments) => inputs::run(&arguments, out.plain()).await,
+        ClientCommand::Install(arguments) => install::run(&arguments, out.plain()),
+        ClientCommand::Completion(arguments) => completion::run(&arguments, out.plain()),
+        ClientCommand::Version(arguments) => version::run(&arguments, out.plain()).await,
         ClientCommand::Tree(arguments) => tree::run(&arguments, out).await,
-        ClientCommand::History(arguments) => history::run(&arguments, out).await,
-        ClientCommand::Check(arguments) => check::run(&arguments, out).await,
-        ClientCommand::Events(arguments) => events::run(&arguments, out).await,
         ClientCommand::Reconcile(arguments) => reconcile::run(&arguments, out).await,
-        ClientCommand::Dashboard(arguments) => dashboard::run(&arguments, out).await,
-        ClientCommand::Create(arguments) => create::run(&arguments, out).await,
         ClientCommand::Uninstall(arguments) => uninstall::run(&arguments, out).await,
-        ClientCommand::Complete(arguments) => completion::complete(&arguments, out).await,
         ClientCommand::Approve(arguments) => approve::run(&arguments, out).await,
         ClientCommand::Reject(arguments) => reject::run(&arguments, out).await,
         ClientCommand::Cancel(arguments) => cancel::run(&arguments, RequestKind::Cancel, out).await,
@@ -177,14 +195,6 @@ pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::
         ClientCommand::Freeze(arguments) => freeze::freeze(&arguments, out).await,
         ClientCommand::Thaw(scope) => freeze::thaw(&scope, out).await,
         ClientCommand::Watch(arguments) => watch::run(&arguments, out).await,
-        ClientCommand::Lint(arguments) => lint::run(&arguments, out).await,
-        ClientCommand::Plan(arguments) => plan::run(&arguments, out).await,
-        ClientCommand::Scaffold(arguments) => scaffold::run(&arguments, out).await,
-        ClientCommand::Hooks(arguments) => hooks::run(&arguments, out).await,
-        ClientCommand::Inputs(arguments) => inputs::run(&arguments, out).await,
-        ClientCommand::Install(arguments) => install::run(&arguments, out),
-        ClientCommand::Completion(arguments) => completion::run(&arguments, out),
-        ClientCommand::Version(arguments) => version::run(&arguments, out).await,
     }
 }
 

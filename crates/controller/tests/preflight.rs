@@ -135,9 +135,18 @@ async fn problems_of_strategies_are_reported_before_a_promotion() {
     until(&pipelines, is_well).await;
 
     forge.set_forbids_feedback(true);
+    // By default the token may lack it: promotions go on without the comment.
+    let labels = json!({"pull-request": {"labels": ["promotion"]}});
+    let patch = Patch::Merge(json!({"spec": {"promotion": {"strategy": labels}}}));
+    let parameters = PatchParams::default();
+    pipelines.patch("shop", &parameters, &patch).await.unwrap();
+    let is_told = |status: &PipelineStatus| {
+        let finding = status.not_checked.get("prod");
+        finding.is_some_and(|it| it.reason == "FeedbackRightMissing") && is_well(status)
+    };
+    until(&pipelines, is_told).await;
     let feedback = json!({"pull-request": {"feedback": ["commit-status", "comment"]}});
     let patch = Patch::Merge(json!({"spec": {"promotion": {"strategy": feedback}}}));
-    let parameters = PatchParams::default();
     pipelines.patch("shop", &parameters, &patch).await.unwrap();
     until(&pipelines, has_problem("TokenRightMissing")).await;
     let status = pipelines.get("shop").await.unwrap().status.unwrap();

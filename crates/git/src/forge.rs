@@ -23,7 +23,7 @@ pub use compare::{CommitComparison, CommitRange, ComparedCommit, comparison_page
 pub use error::Error;
 pub use feedback::{CommentId, CommitState, CommitStatus, Feedback, PullRequestHead};
 pub use github::AppTokens;
-pub use token_check::{TokenCheck, TokenRight, TokenRights};
+pub use token_check::{MissingRights, TokenCheck, TokenRight, TokenRights};
 
 use std::sync::Arc;
 

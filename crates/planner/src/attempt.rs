@@ -24,7 +24,7 @@ use crate::time::Timestamp;
 pub use change::{must_read_change, with_change};
 pub(crate) use context::runs;
 pub use context::{AttemptInput, ObservedPullRequest, freeze_hold};
-pub use feedback::{FeedbackUpdate, WantedComment, feedback_update};
+pub use feedback::{FeedbackUpdate, WantedComment, feedback_update, is_first_refusal};
 pub(crate) use lifecycle::DEPLOY_TIMEOUT;
 pub use lifecycle::attempt;
 pub use lookup::{PullRequestLookup, observed_after_failed_lookup, pull_request_lookup};

@@ -15,7 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use window::Window;
 
-pub use coverage::{FreezeScope, covering_freezes};
+pub use coverage::{FreezeScope, covering_freezes, unknown_environment};
 pub use lint::lint_freeze;
 
 /// How far ahead the end of a freeze is searched.

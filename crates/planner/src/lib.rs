@@ -71,9 +71,10 @@ pub use attempt::{
     DEPLOY_FAILED, ExternalAction, Failure, FeedbackUpdate, MERGE_NOT_ALLOWED,
     MERGE_QUEUE_REQUIRED, NOT_MERGEABLE, NOTHING_REPORTS, ObservedPullRequest, Outcome,
     PromotionProblem, PullRequestLookup, Remedy, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
-    WantedComment, attempt, conclude, feedback_update, freeze_hold, is_resolved_by_repository_edit,
-    must_read_change, observed_after_failed_lookup, promotion_problem, pull_request_lookup,
-    replaceable_digests, status_after_failed_lookup, with_change,
+    WantedComment, attempt, conclude, feedback_update, freeze_hold, is_first_refusal,
+    is_resolved_by_repository_edit, must_read_change, observed_after_failed_lookup,
+    promotion_problem, pull_request_lookup, replaceable_digests, status_after_failed_lookup,
+    with_change,
 };
 pub use check_definition::{
     check_problem, condition_of, condition_text, http_url, prometheus_query,
@@ -87,7 +88,9 @@ pub use evidence::is_reported;
 pub use explain::{explain, explain_environment, promotion_lines};
 pub use fold::{fold, needs_images};
 pub use forecast::{EnvironmentForecast, MissingCondition, TimedWait, forecast};
-pub use freeze::{FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze};
+pub use freeze::{
+    FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze, unknown_environment,
+};
 pub use gate::{
     GateAnswer, GateVerdict,
     approvals::{ApprovalState, NotCounted, approval_state, is_change_pending, unknown_change},

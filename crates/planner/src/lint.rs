@@ -119,7 +119,8 @@ fn settings_of(
         let text = format!("{name}: a draft is not merged until somebody marks it ready");
         add(false, text);
     }
-    if pull_request.is_some_and(|it| matches!(it.feedback[..], [one, other] if one == other)) {
+    let feedback = pull_request.map(|it| it.shown_feedback());
+    if feedback.is_some_and(|it| matches!(it, [one, other] if one == other)) {
         let text = format!("{name}: feedback names the same thing twice");
         add(false, text);
     }

@@ -75,8 +75,8 @@ impl From<crate::actions::DecisionError> for Problem {
     fn from(error: crate::actions::DecisionError) -> Self {
         use crate::actions::DecisionError;
         match error {
-            DecisionError::OtherChange { .. } => Self::new(StatusCode::CONFLICT, error.to_string()),
             DecisionError::Api(error) => error.into(),
+            not_stored => Self::new(StatusCode::CONFLICT, not_stored.to_string()),
         }
     }
 }

@@ -149,10 +149,11 @@ pub struct PullRequest {
     /// The merge method for `autoMerge`. On GitLab the settings of the project decide about merge commits.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub merge_method: Option<MergeMethod>,
-    /// What is shown on the pull request while it is open: a commit status, a comment, or both.
-    #[serde(default, skip_serializing_if = "is_default")]
+    /// What the pull request shows while it is open: a commit status, a comment, or both. Default: both.
+    /// An empty list shows nothing.
+    #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2))]
-    pub feedback: Vec<FeedbackKind>,
+    pub feedback: Option<Vec<FeedbackKind>>,
     /// The title, instead of the default; `${field}` is filled in.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
@@ -168,6 +169,13 @@ pub struct PullRequest {
     pub paths: Vec<String>,
 }
 
+impl PullRequest {
+    /// What the pull request shows.
+    pub fn shown_feedback(&self) -> &[FeedbackKind] {
+        self.feedback.as_deref().unwrap_or(&FeedbackKind::ALL)
+    }
+}
+
 /// What is shown on a pull request.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
@@ -176,6 +184,11 @@ pub enum FeedbackKind {
     CommitStatus,
     /// One comment with what it brings, the gates and the steps, which is edited in place.
     Comment,
+}
+
+impl FeedbackKind {
+    /// All kinds: what pull requests show by default.
+    pub const ALL: [Self; 2] = [Self::CommitStatus, Self::Comment];
 }
 
 /// How a pull request is merged.

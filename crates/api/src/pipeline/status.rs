@@ -82,7 +82,8 @@ pub struct PipelineStatus {
         skip_serializing_if = "is_default"
     )]
     pub preflight: BTreeMap<String, PreflightProblem>,
-    /// What of a strategy cannot be checked before a promotion needs it, by environment name.
+    /// What of a strategy cannot be checked before a promotion needs it, or what promotions do without, by
+    /// environment name.
     #[serde(
         default,
         deserialize_with = "null_as_default",

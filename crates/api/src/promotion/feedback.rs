@@ -3,6 +3,11 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::{
+    lenient::{is_default, null_as_default},
+    pipeline::FeedbackKind,
+};
+
 /// What was last shown on a pull request.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
@@ -27,6 +32,14 @@ pub struct ShownFeedback {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 2048))]
     pub warning: Option<String>,
+    /// What the forge refused to show the last time.
+    #[serde(
+        default,
+        deserialize_with = "null_as_default",
+        skip_serializing_if = "is_default"
+    )]
+    #[schemars(length(max = 2))]
+    pub refused: Vec<FeedbackKind>,
 }
 
 /// A commit status.

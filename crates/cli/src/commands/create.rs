@@ -61,7 +61,7 @@ struct PipelineArguments {
     /// Forge of the repository: github, gitlab, gitea, bitbucket-server, bitbucket-cloud, azure-devops
     #[arg(long, value_name = "FORGE", default_value = "github")]
     forge: String,
-    /// What pull requests show, separated by commas: commit-status, comment
+    /// What pull requests show, separated by commas: commit-status, comment; or none [default: both]
     #[arg(long, value_name = "KINDS", value_delimiter = ',', requires = "url")]
     feedback: Vec<String>,
     /// Secret with the credentials of the repository, or with the token of --inputs, in the namespace of the pipeline
@@ -199,7 +199,9 @@ impl PipelineArguments {
             "baseBranch": self.branch,
             "secretRef": secret,
         });
-        if !self.feedback.is_empty() {
+        if self.feedback == ["none"] {
+            strategy["feedback"] = json!([]);
+        } else if !self.feedback.is_empty() {
             strategy["feedback"] = json!(self.feedback);
         }
         json!({"pull-request": strategy})

@@ -7,6 +7,7 @@ use planner::{CheckProgress, PromotionDiff, SoakProgress};
 
 use super::{
     cluster::{ClusterFlags, require_environment},
+    line_wrapper::LineWrapper,
     terminal::clean,
 };
 
@@ -45,10 +46,11 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     if diffs.is_empty() {
         anstream::eprintln!("nothing to promote into {environment}");
     }
+    let mut out = LineWrapper::new(out);
     for line in diffs.iter().flat_map(lines) {
         writeln!(out, "{}", clean(&line))?;
     }
-    Ok(())
+    Ok(out.flush()?)
 }
 
 fn lines(diff: &PromotionDiff) -> Vec<String> {

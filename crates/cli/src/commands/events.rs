@@ -17,6 +17,7 @@ use super::{
     cluster::{Cluster, ClusterFlags, key},
     cluster_error::cluster_error,
     format::duration,
+    line_wrapper::LineWrapper,
     output::OutputFormat,
     table::{TableCell, TableWriter},
     terminal::{self, PLAIN, YELLOW, wrap},
@@ -101,19 +102,31 @@ fn write_events(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let now = Timestamp::now();
+    let out = &mut LineWrapper::new(out);
     let Some(width) = terminal::width().filter(|width| *width < NARROW) else {
         let rows: Vec<_> = events.iter().map(|event| row(event, now)).collect();
         return Ok(table.write(out, &HEADER, &rows)?);
     };
-    for event in events {
-        let mut cells = row(event, now);
-        let message = cells.pop().map(TableCell::into_text).unwrap_or_default();
-        table.write(out, &HEADER[..HEADER.len() - 1], &[cells])?;
+    let rows: Vec<_> = events
+        .iter()
+        .map(|event| split_message(row(event, now)))
+        .collect();
+    let header = &HEADER[..HEADER.len() - 1];
+    let titles: Vec<_> = rows.iter().map(|(title, _)| title.clone()).collect();
+    table.measure(header, &titles);
+    for (title, message) in rows {
+        table.write(out, header, &[title])?;
         for line in wrap(&message, Some(width.saturating_sub(4))) {
             writeln!(out, "    {line}")?;
         }
     }
     Ok(())
+}
+
+/// The row without the message, and the message.
+fn split_message(mut row: Vec<TableCell>) -> (Vec<TableCell>, String) {
+    let message = row.pop().map(TableCell::into_text);
+    (row, message.unwrap_or_default())
 }
 
 async fn list(

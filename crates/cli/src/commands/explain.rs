@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     cluster::{Cluster, ClusterFlags, key, require_environment},
     output::OutputFormat,
-    terminal::{BOLD, clean, paint},
+    terminal::{BOLD, clean, paint, shown},
 };
 
 #[derive(Debug, clap::Args)]
@@ -83,7 +83,7 @@ async fn overview(
 
 fn write_lines(text: &str, indent: &str, out: &mut dyn Write) -> anyhow::Result<()> {
     for line in text.lines() {
-        writeln!(out, "{indent}{}", clean(line))?;
+        writeln!(out, "{indent}{}", shown(line))?;
     }
     Ok(())
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::{
     cluster::{Cluster, ClusterFlags, key},
     output::OutputFormat,
-    terminal::clean,
+    terminal::shown,
     yaml,
 };
 
@@ -58,7 +58,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         || json!({"items": all}),
         |out| {
             for forecast in &all {
-                writeln!(out, "{}", clean(&forecast.text()))?;
+                writeln!(out, "{}", shown(&forecast.text()))?;
             }
             Ok(())
         },
@@ -91,13 +91,13 @@ async fn overview(
         let (namespace, name) = key(pipeline);
         let of = (pipeline.namespace(), name.to_owned());
         let promotions = promotions.get(&of).map(Vec::as_slice);
-        let shown = match arguments.all_namespaces {
+        let title = match arguments.all_namespaces {
             true => format!("{namespace}/{name}"),
             false => name.to_owned(),
         };
         (
             pipeline,
-            shown,
+            title,
             forecast(pipeline, promotions.unwrap_or_default(), at),
         )
     });
@@ -110,9 +110,9 @@ async fn overview(
         json!({"items": items.collect::<Vec<_>>()})
     };
     arguments.output.write(out, document, |out| {
-        for (_, shown, forecasts) in &all {
+        for (_, title, forecasts) in &all {
             for forecast in forecasts.iter().filter(|it| !it.is_settled()) {
-                writeln!(out, "{}", clean(&format!("{shown} {}", forecast.text())))?;
+                writeln!(out, "{}", shown(&format!("{title} {}", forecast.text())))?;
             }
         }
         Ok(())

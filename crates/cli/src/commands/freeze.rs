@@ -126,7 +126,7 @@ impl Stop {
         };
         let own = list(false).await;
         let own = own.map_err(|error| cluster_error("list the pipelines", error))?;
-        if self.unknown_environment(&own.items).is_none() {
+        if planner::unknown_environment(&self.environments, &own.items).is_none() {
             return Ok(());
         }
         // In the namespace of the controller a Freeze covers all namespaces. Without the right to list
@@ -134,7 +134,7 @@ impl Stop {
         let Ok(all) = list(true).await else {
             return Ok(());
         };
-        let Some(unknown) = self.unknown_environment(&all.items) else {
+        let Some(unknown) = planner::unknown_environment(&self.environments, &all.items) else {
             return Ok(());
         };
         let close = closest_name(unknown, environment_names(&all.items));
@@ -143,13 +143,6 @@ impl Stop {
             "no pipeline has an environment {unknown}{}",
             hint.unwrap_or_default()
         )
-    }
-
-    /// An environment that no pipeline has.
-    fn unknown_environment(&self, pipelines: &[Pipeline]) -> Option<&str> {
-        let is_known = |name: &str| environment_names(pipelines).any(|it| it == name);
-        let names = self.environments.iter().map(String::as_str);
-        names.into_iter().find(|name| !is_known(name))
     }
 
     /// `prod of podinfo`, `podinfo`, `prod of all pipelines of default`.

@@ -5,7 +5,7 @@ use std::io::Write;
 use clap::ValueEnum;
 use serde_json::Value;
 
-use super::{get::write_json, yaml};
+use super::{get::write_json, line_wrapper::LineWrapper, yaml};
 
 /// Output format.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
@@ -17,7 +17,7 @@ pub(super) enum OutputFormat {
 }
 
 impl OutputFormat {
-    /// Writes a value in this format; as text by the given function.
+    /// Writes a value in this format; as text by the given function, wrapped to the width of a terminal.
     pub(super) fn write(
         self,
         out: &mut dyn Write,
@@ -25,7 +25,11 @@ impl OutputFormat {
         text: impl FnOnce(&mut dyn Write) -> anyhow::Result<()>,
     ) -> anyhow::Result<()> {
         match self {
-            Self::Text => text(out),
+            Self::Text => {
+                let mut out = LineWrapper::new(out);
+                text(&mut out)?;
+                Ok(out.flush()?)
+            }
             Self::Json => write_json(&value(), out),
             Self::Yaml => yaml::write(out, &value()),
         }

@@ -17,13 +17,19 @@ pub(super) const YELLOW: Style = AnsiColor::Yellow.on_default();
 const CYAN: Style = AnsiColor::Cyan.on_default();
 const MAGENTA: Style = AnsiColor::Magenta.on_default();
 
-/// The width of the terminal; `None` if stdout is not a terminal.
+/// The width of a terminal that does not tell it.
+const DEFAULT_WIDTH: usize = 80;
+
+/// The width of the terminal, or what `COLUMNS` sets instead; `None` if stdout is not a terminal.
 pub(super) fn width() -> Option<usize> {
     if !std::io::stdout().is_terminal() {
         return None;
     }
-    let size = terminal_size::terminal_size();
-    Some(size.map_or(80, |(width, _)| usize::from(width.0)))
+    let set = std::env::var("COLUMNS").ok();
+    let set = set.and_then(|columns| columns.parse().ok());
+    let told = || terminal_size::terminal_size().map(|(width, _)| usize::from(width.0));
+    let width = set.or_else(told).filter(|width| *width > 0);
+    Some(width.unwrap_or(DEFAULT_WIDTH))
 }
 
 /// The colour of a state.
@@ -69,6 +75,15 @@ pub(super) fn clean(text: &str) -> String {
             c => c,
         })
         .collect()
+}
+
+/// A line as it is shown: in a terminal, digests and commits are shortened.
+pub(super) fn shown(line: &str) -> String {
+    let line = clean(line);
+    match width() {
+        Some(_) => planner::shortened(&line),
+        None => line,
+    }
 }
 
 /// The number of terminal columns of a text.

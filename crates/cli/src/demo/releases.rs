@@ -99,7 +99,6 @@ impl Releases {
             Self::Git(repository) => json!({"pull-request": {
                 "type": "gitea", "url": repository.url(), "baseBranch": "main",
                 "secretRef": {"name": SECRET}, "autoMerge": true,
-                "feedback": ["commit-status", "comment"],
             }}),
             Self::Registry(registry) => json!({"oci": {
                 "url": format!("oci://{}/{ARTIFACTS}", registry.host()),

@@ -85,7 +85,7 @@ async fn check_shows_what_the_controller_found() {
         .set_status(json!({"preflight": null, "notChecked": {"prod": untold}}))
         .await;
     let output = cluster.run(&["check", "web"]).await;
-    let expected = "! pipeline default/web, promotions into prod: not checked: the forge does not tell \
+    let expected = "! pipeline default/web, promotions into prod: the forge does not tell \
                     [TokenRightsNotTold]";
     assert!(output.out.contains(expected), "{}", output.out);
 }

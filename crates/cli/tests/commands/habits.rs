@@ -242,7 +242,7 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
         "--manual",
         "prod",
         "--feedback",
-        "commit-status,comment",
+        "comment",
         "--after",
         "prod=dev",
     ];
@@ -267,13 +267,22 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
     assert_eq!(spec["environments"][1]["promotion"]["manual"], true);
     assert_eq!(spec["environments"][1]["after"], json!(["dev"]));
     let strategy = &spec["promotion"]["strategy"]["pull-request"];
-    assert_eq!(strategy["feedback"], json!(["commit-status", "comment"]));
+    assert_eq!(strategy["feedback"], json!(["comment"]));
     let again = cluster.run(&typed).await;
     assert!(
         again.err.trim().ends_with("already exists"),
         "{}",
         again.err
     );
+    for (shown, expected) in [(&["--feedback", "none"][..], "feedback: []"), (&[], "")] {
+        let mut typed = typed[..typed.len() - 2].to_vec();
+        typed.extend(shown);
+        let manifest = offline(&[&typed[..], &["--export"]].concat()).await;
+        assert_eq!(manifest.code, 0, "{}", manifest.err);
+        assert!(manifest.out.contains(expected), "{}", manifest.out);
+        let is_set = manifest.out.contains("feedback");
+        assert_eq!(is_set, !expected.is_empty(), "{}", manifest.out);
+    }
     for (flag, value, expected) in [
         ("--app", "Pod/a", "is not of the form KIND/NAME with one of"),
         ("-e", "dev", "is not of the form NAME=TARGET"),

@@ -19,3 +19,4 @@ mod offline;
 mod read_only;
 mod requests;
 mod rollout;
+mod widths;

@@ -82,8 +82,10 @@ impl HttpMeasurer {
         }
         if !self.hosts.allow(&url) {
             let host = url.host_str().unwrap_or_default();
+            let port = url.port().map(|port| format!(":{port}"));
+            let port = port.unwrap_or_default();
             let text = format!(
-                "checks may not ask {host}: add it to --check-hosts of the controller (checks.hosts of the chart)"
+                "checks may not ask {host}{port}: add it to --check-hosts of the controller (checks.hosts of the chart)"
             );
             return Err(unknown("CheckHostNotAllowed", text, true));
         }

@@ -29,14 +29,16 @@ pub(super) async fn show(
     let dashboard = reconciler.strategies.dashboard();
     let promotion = context.promotion;
     let update = planner::feedback_update(promotion, status, &input, dashboard, now)?;
-    let before = update.shown.warning.clone();
+    let before = update.shown.clone();
     let promotion = &Promotion {
         status: Some(status.clone()),
         ..promotion.clone()
     };
     let task = PromotionTask::new(context.pipeline, promotion);
     let result = reconciler.strategies.show_feedback(task, update).await;
-    if let Some(warning) = result.shown.warning.as_ref().filter(|_| before.is_none()) {
+    if planner::is_first_refusal(promotion, &before, &result.shown, context.promotions)
+        && let Some(warning) = &result.shown.warning
+    {
         warn(reconciler, context, warning);
     }
     status.feedback = Some(result.shown).filter(|shown| *shown != Default::default());
@@ -46,7 +48,7 @@ pub(super) async fn show(
     now.saturating_add(RETRY).ok()
 }
 
-/// Says once that the forge refuses to show something.
+/// Says that the forge refuses to show something.
 fn warn(reconciler: &PromotionReconciler, context: &PromotionContext<'_>, warning: &str) {
     let spec = &context.promotion.spec;
     let environment = &spec.environment;

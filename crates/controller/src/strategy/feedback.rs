@@ -5,7 +5,7 @@
 //! is a warning and keeps nothing from going on.
 
 use api::{
-    pipeline::PullRequest as PullRequestStrategy,
+    pipeline::{FeedbackKind, PullRequest as PullRequestStrategy},
     promotion::{CommitState as State, ShownCommitStatus, ShownFeedback},
 };
 use git::{
@@ -43,11 +43,21 @@ impl FeedbackResult {
     }
 
     /// Records the answer to one write: that it was done, or why never. True if it need not be repeated.
-    fn record(&mut self, answer: Result<(), Failure>) -> bool {
+    fn record(&mut self, kind: FeedbackKind, answer: Result<(), Failure>) -> bool {
+        let shown = &mut self.shown;
         match answer {
-            Ok(()) => true,
+            Ok(()) => {
+                shown.refused.retain(|refused| *refused != kind);
+                if shown.refused.is_empty() {
+                    shown.warning = None;
+                }
+                true
+            }
             Err(failure) if failure.remedy == Remedy::WaitForEdit => {
-                self.shown.warning = Some(failure.message);
+                shown.warning = Some(failure.message);
+                if !shown.refused.contains(&kind) {
+                    shown.refused.push(kind);
+                }
                 true
             }
             Err(failure) => {
@@ -103,7 +113,6 @@ impl PullRequests {
         let mut result = FeedbackResult {
             shown: ShownFeedback {
                 pull_request: i64::try_from(number).ok(),
-                warning: None,
                 ..update.shown
             },
             postponed: None,
@@ -112,7 +121,7 @@ impl PullRequests {
             let status = self.commit_status(task, update.context, &wanted);
             let head = head(task, number, &wanted);
             let answer = self.set_status(&open, head, &status).await;
-            if result.record(answer) {
+            if result.record(FeedbackKind::CommitStatus, answer) {
                 result.shown.commit_status = Some(wanted);
             }
         }
@@ -185,16 +194,10 @@ impl PullRequests {
         result: &mut FeedbackResult,
     ) {
         let known = result.shown.comment_id.as_ref().map(CommentId::new);
-        match self.write_comment(open, number, known, &wanted).await {
-            Ok(id) => {
-                result.shown.comment_id = Some(id.as_str().to_owned());
-                result.shown.comment_digest = Some(wanted.digest);
-            }
-            Err(failure) => {
-                if result.record(Err(failure)) {
-                    result.shown.comment_digest = Some(wanted.digest);
-                }
-            }
+        let written = self.write_comment(open, number, known, &wanted).await;
+        let answer = written.map(|id| result.shown.comment_id = Some(id.as_str().to_owned()));
+        if result.record(FeedbackKind::Comment, answer) {
+            result.shown.comment_digest = Some(wanted.digest);
         }
     }
 

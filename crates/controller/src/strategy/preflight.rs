@@ -7,7 +7,10 @@ use api::{
     names::INPUTS_TOKEN,
     pipeline::{FeedbackKind, PullRequest, Strategy},
 };
-use git::{forge::TokenRight, names::BranchName};
+use git::{
+    forge::{TokenRight, TokenRights},
+    names::BranchName,
+};
 use planner::Failure;
 use runtime::ObjectKey;
 use tokio::time::timeout;
@@ -21,12 +24,14 @@ use super::{
 const CHECK_TIME: Duration = Duration::from_secs(60);
 /// The token may do less than the strategy needs.
 const RIGHT_MISSING: &str = "TokenRightMissing";
+/// The token may not write what pull requests show unless they are told not to. Promotions go on without it.
+const FEEDBACK_RIGHT_MISSING: &str = "FeedbackRightMissing";
 /// The forge does not tell what the token may do.
 const RIGHTS_NOT_TOLD: &str = "TokenRightsNotTold";
 
 impl Strategies {
-    /// Why promotions with this strategy, of a pipeline in this namespace, would fail; otherwise what could
-    /// not be checked.
+    /// Why promotions with this strategy, of a pipeline in this namespace, would fail; otherwise what they
+    /// have to do without, or what could not be checked.
     pub(crate) async fn check(
         &self,
         namespace: &str,
@@ -101,7 +106,7 @@ impl Strategies {
         let rights = forge.call(forge.forge.check_token(&needed)).await;
         let untold = match rights {
             Ok(rights) if !rights.missing.is_empty() => {
-                return Err(needs_edit(RIGHT_MISSING, rights.missing.join("; ")));
+                return missing_rights(to, &rights).map(Some);
             }
             Ok(rights) => rights.untold,
             // It can be used; only its rights are not known.
@@ -111,9 +116,24 @@ impl Strategies {
     }
 }
 
+/// An error if a right is missing that the spec asks for; otherwise what to do without by default.
+fn missing_rights(to: &PullRequest, token: &TokenRights) -> Result<Failure, Failure> {
+    let texts = token.missing_texts().join("; ");
+    let is_default = to.feedback.is_none();
+    let mut rights = token.missing.iter().flat_map(|it| &it.rights);
+    if !is_default || rights.any(|right| *right == TokenRight::PullRequests) {
+        return Err(needs_edit(RIGHT_MISSING, texts));
+    }
+    let text = format!(
+        "{texts}; without it, pull requests do not show all of how a promotion stands; or set feedback to \
+         what they should show"
+    );
+    Ok(needs_edit(FEEDBACK_RIGHT_MISSING, text))
+}
+
 /// What the token has to be allowed to do.
 fn needed_rights(to: &PullRequest) -> Vec<TokenRight> {
-    let feedback = to.feedback.iter().map(|kind| match kind {
+    let feedback = to.shown_feedback().iter().map(|kind| match kind {
         FeedbackKind::CommitStatus => TokenRight::CommitStatuses,
         FeedbackKind::Comment => TokenRight::Comments,
     });

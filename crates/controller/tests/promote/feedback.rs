@@ -1,5 +1,7 @@
 //! What people read on the pull request: the commit status of its head, and one comment.
 
+use k8s_openapi::api::events::v1::Event;
+use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
 
 use crate::world::{World, apply, manifest, spec, wait_for};
@@ -22,8 +24,13 @@ async fn world_with(settings: &Value) -> World {
     world
 }
 
+/// What pull requests show by default.
 fn both() -> Value {
-    json!({"feedback": ["commit-status", "comment"]})
+    json!({})
+}
+
+fn nothing() -> Value {
+    json!({"feedback": []})
 }
 
 async fn comments(world: &World) -> Vec<String> {
@@ -142,6 +149,51 @@ async fn missing_scopes_are_one_warning_and_keep_nothing_from_going_on() {
     world.expect("prod 1.1.0 Succeeded").await;
     assert_eq!(comments(&world).await.len(), 0);
     assert!(world.forge.requests() > requests, "it was followed");
+    // The next promotion is refused too, which is known.
+    world.deploy("dev", "dev", "1.2.0").await;
+    world
+        .expect("prod 1.1.0 Succeeded, prod 1.2.0 WaitingForMerge")
+        .await;
+    let refused = async || {
+        let promotions = world.all_promotions().await;
+        let feedback = promotions.into_iter().filter_map(|it| it.status?.feedback);
+        feedback.filter(|it| it.refused.len() == 2).count() == 2
+    };
+    assert!(
+        wait_for(refused).await,
+        "{:?}",
+        world.all_promotions().await
+    );
+    world.repository.merge(2).await.unwrap();
+    world
+        .expect("prod 1.1.0 Succeeded, prod 1.2.0 Deploying")
+        .await;
+    assert_eq!(refusals(&world).await, 1);
+}
+
+/// How often people were told that the forge refuses something.
+async fn refusals(world: &World) -> i32 {
+    let events: Api<Event> = Api::namespaced(world.hub.clone(), "default");
+    let all = events.list(&ListParams::default()).await.unwrap().items;
+    let refusals = all
+        .iter()
+        .filter(|it| it.reason.as_deref() == Some("FeedbackRefused"));
+    refusals
+        .map(|it| it.series.as_ref().map_or(1, |series| series.count))
+        .sum()
+}
+
+#[tokio::test]
+async fn a_strategy_can_switch_off_what_pull_requests_show() {
+    let world = world_with(&nothing()).await;
+    world.deploy("dev", "dev", "1.1.0").await;
+    world.expect("prod 1.1.0 WaitingForMerge").await;
+    world.repository.merge(1).await.unwrap();
+    world.deploy("prod", "prod", "1.1.0").await;
+    let promotions = world.expect("prod 1.1.0 Succeeded").await;
+    assert_eq!(comments(&world).await.len(), 0);
+    assert_eq!(world.repository.commit_statuses().len(), 0);
+    assert_eq!(promotions[0].status.clone().unwrap().feedback, None);
 }
 
 #[tokio::test]
@@ -191,7 +243,7 @@ async fn requests_of_a_promotion(settings: &Value) -> u64 {
 
 #[tokio::test]
 async fn feedback_costs_few_requests_per_promotion() {
-    let before = requests_of_a_promotion(&json!({})).await;
+    let before = requests_of_a_promotion(&nothing()).await;
     let after = requests_of_a_promotion(&both()).await;
     eprintln!("requests to the forge per promotion: {before} before, {after} with feedback");
     // A status, a comment, its edit; one lookup of the comment and at most two lists.

@@ -2,6 +2,8 @@
 //!
 //! Forges differ in what they tell: what one does not tell is reported as untold, never as missing.
 
+use std::fmt;
+
 use super::ForgeFuture;
 use super::api_client::ApiResponse;
 
@@ -30,11 +32,28 @@ impl TokenRight {
     }
 }
 
+/// Rights that a token lacks, and what grants them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct MissingRights {
+    /// The rights.
+    pub rights: Vec<TokenRight>,
+    /// What grants them all.
+    pub grant: &'static str,
+}
+
+impl fmt::Display for MissingRights {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let verbs: Vec<&str> = self.rights.iter().map(|right| right.verb()).collect();
+        let (verbs, grant) = (verbs.join(" or "), self.grant);
+        write!(formatter, "the token may not {verbs}: {grant}")
+    }
+}
+
 /// The rights of a token, as far as the forge tells.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TokenRights {
-    /// What the token may not do, and what grants it: a sentence each.
-    pub missing: Vec<String>,
+    /// What the token may not do.
+    pub missing: Vec<MissingRights>,
     /// What the forge does not tell, a sentence; nothing if it tells all.
     pub untold: Option<String>,
 }
@@ -53,23 +72,28 @@ impl TokenRights {
         needed: &[TokenRight],
         grant: impl Fn(TokenRight) -> Option<&'static str>,
     ) -> Self {
-        let mut lacking: Vec<(&str, Vec<&str>)> = Vec::new();
+        let mut missing: Vec<MissingRights> = Vec::new();
         for right in needed {
             let Some(grant) = grant(*right) else {
                 continue;
             };
-            match lacking.iter_mut().find(|(known, _)| *known == grant) {
-                Some((_, verbs)) => verbs.push(right.verb()),
-                None => lacking.push((grant, vec![right.verb()])),
+            match missing.iter_mut().find(|known| known.grant == grant) {
+                Some(known) => known.rights.push(*right),
+                None => missing.push(MissingRights {
+                    rights: vec![*right],
+                    grant,
+                }),
             }
         }
-        let sentence = |(grant, verbs): (&str, Vec<&str>)| {
-            format!("the token may not {}: {grant}", verbs.join(" or "))
-        };
         Self {
-            missing: lacking.into_iter().map(sentence).collect(),
+            missing,
             untold: None,
         }
+    }
+
+    /// What the token may not do and what grants it, a sentence each.
+    pub fn missing_texts(&self) -> Vec<String> {
+        self.missing.iter().map(ToString::to_string).collect()
     }
 
     /// Adds what somebody else lacks: the role of the token's user beside the scopes of the token.
@@ -107,9 +131,12 @@ mod tests {
             _ => Some("give it the scope repo"),
         };
         let rights = TokenRights::lacking(&[PullRequests, CommitStatuses, Comments], grant);
+        let [missing] = &rights.missing[..] else {
+            unreachable!("{rights:?}");
+        };
         assert_eq!(
-            rights.missing,
-            ["the token may not open pull requests or set commit statuses: give it the scope repo"]
+            missing.to_string(),
+            "the token may not open pull requests or set commit statuses: give it the scope repo"
         );
         assert_eq!(
             TokenRights::lacking(&[Comments], grant),

@@ -144,7 +144,7 @@ async fn the_permissions_of_an_app_come_with_its_token() {
     let rights = forge.check_token(&ALL_RIGHTS).await.expect("told");
     let missing = "the token may not set commit statuses: grant the GitHub App read and write for Commit statuses";
     assert_eq!(
-        (rights.missing, rights.untold),
+        (rights.missing_texts(), rights.untold),
         (vec![missing.to_owned()], None)
     );
     assert_eq!(granted.lock().len(), 1);

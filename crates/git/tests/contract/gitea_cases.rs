@@ -230,13 +230,17 @@ async fn missing_scopes_are_told_before_they_are_needed(double: ForgeDouble) {
         "the token may not open pull requests or set commit statuses: give it the scope write:repository",
         "the token may not comment on pull requests: give it the scope write:issue",
     ];
-    assert_eq!(no_writes.missing, expected);
+    assert_eq!(no_writes.missing_texts(), expected);
     let no_issues = told(&["write:repository", "read:user"]).await;
-    assert_eq!(no_issues.missing, expected[1..], "the notifications tell");
+    assert_eq!(
+        no_issues.missing_texts(),
+        expected[1..],
+        "the notifications tell"
+    );
     let no_issues = told(&["write:repository", "read:notification"]).await;
-    assert_eq!(no_issues.missing, expected[1..], "the user tells");
+    assert_eq!(no_issues.missing_texts(), expected[1..], "the user tells");
     let untold = told(&["write:repository", "read:notification", "read:user"]).await;
-    assert_eq!(untold.missing, [""; 0]);
+    assert_eq!(untold.missing, []);
     let untold = untold.untold.expect("no refusal names the scopes");
     assert!(untold.contains("does not tell which scopes"), "{untold}");
 }

@@ -22,7 +22,7 @@ async fn told(double: &ForgeDouble, token: &str) -> TokenRights {
 
 pub(crate) async fn the_rights_of_a_token_are_told_without_a_write(double: ForgeDouble) {
     let rights = told(&double, double.token()).await;
-    assert_eq!(rights.missing, [""; 0]);
+    assert_eq!(rights.missing, []);
     assert_eq!(rights.untold.is_some(), SILENT.contains(&double.kind));
     let requests = double.state.lock().log.clone();
     assert!(
@@ -41,6 +41,7 @@ pub(crate) async fn the_rights_of_a_token_are_told_without_a_write(double: Forge
         panic!("{rights:?}");
     };
     let expected = "the token may not open pull requests or set commit statuses: give its user ";
+    let missing = missing.to_string();
     assert!(missing.starts_with(expected), "{missing}");
 }
 
@@ -83,7 +84,7 @@ async fn missing_scopes_are_told() {
         (cloud().await, &[], None),
     ] {
         let rights = told(&double, &token_with(scopes)).await;
-        let missing = rights.missing.join("; ");
+        let missing = rights.missing_texts().join("; ");
         let case = format!("{:?} with {scopes:?}: {rights:?}", double.kind);
         assert_eq!(rights.untold.is_none(), expected.is_some(), "{case}");
         match expected {

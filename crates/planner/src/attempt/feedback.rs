@@ -66,7 +66,8 @@ pub fn feedback_update(
     now: Timestamp,
 ) -> Option<FeedbackUpdate> {
     let pipeline = input.live_pipeline()?;
-    let kinds = &promotion.spec.strategy.pull_request.as_ref()?.feedback;
+    let strategy = promotion.spec.strategy.pull_request.as_ref()?;
+    let kinds = strategy.shown_feedback();
     if kinds.is_empty() {
         return None;
     }
@@ -101,6 +102,32 @@ pub fn feedback_update(
         commit_status,
         comment,
     })
+}
+
+/// Whether a forge refused to show something that it had not refused before: neither this promotion, nor the
+/// latest other one into its environment that was shown. People are told once, not for every promotion.
+pub fn is_first_refusal(
+    promotion: &Promotion,
+    before: &ShownFeedback,
+    now: &ShownFeedback,
+    promotions: &[Promotion],
+) -> bool {
+    let name = &promotion.metadata.name;
+    let environment = &promotion.spec.environment;
+    let others = promotions
+        .iter()
+        .filter(|it| it.metadata.name != *name && it.spec.environment == *environment)
+        .filter(|it| shown_of(it).is_some());
+    let latest = others.max_by_key(|it| &it.metadata.creation_timestamp);
+    let latest = latest.and_then(shown_of);
+    let is_known = |kind: &FeedbackKind| {
+        before.refused.contains(kind) || latest.is_some_and(|it| it.refused.contains(kind))
+    };
+    now.refused.iter().any(|kind| !is_known(kind))
+}
+
+fn shown_of(promotion: &Promotion) -> Option<&ShownFeedback> {
+    promotion.status.as_ref()?.feedback.as_ref()
 }
 
 struct Feedback<'a> {

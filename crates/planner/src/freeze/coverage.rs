@@ -4,7 +4,7 @@
 //! and ignores labels of Pipelines, which those whom it binds can edit. What cannot be decided, such as
 //! the labels of a namespace that may not be read, counts as covered and is said.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     Freeze, LabelSelector, Pipeline,
@@ -60,6 +60,17 @@ pub fn covering_freezes<'a>(
     });
     covering.truncate(MAX_FREEZES);
     covering
+}
+
+/// The first of these environments that none of the pipelines has: a Freeze of it would stop nothing.
+pub fn unknown_environment<'a, 'p>(
+    environments: &'a [String],
+    pipelines: impl IntoIterator<Item = &'p Pipeline>,
+) -> Option<&'a str> {
+    let all = pipelines.into_iter().flat_map(|it| &it.spec.environments);
+    let known: BTreeSet<&str> = all.map(|it| it.name.as_str()).collect();
+    let mut names = environments.iter().map(String::as_str);
+    names.find(|name| !known.contains(name))
 }
 
 struct CoverageQuestion<'a> {

@@ -3,9 +3,11 @@
 use api::{
     Time,
     pipeline::{CoveringFreeze, FeedbackKind},
-    promotion::{Phase, PromotionStatus},
+    promotion::{Phase, PromotionStatus, ShownFeedback},
 };
-use planner::{AttemptInput, FeedbackUpdate, ObservedPullRequest, feedback_update};
+use planner::{
+    AttemptInput, FeedbackUpdate, ObservedPullRequest, feedback_update, is_first_refusal,
+};
 
 use crate::{
     attempt::next_of,
@@ -14,12 +16,10 @@ use crate::{
 
 const OPEN: &str = "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge";
 
-/// A drawing whose pull requests show everything.
+/// A drawing whose pull requests show what they do by default.
 fn world(drawing: &str) -> World {
     let mut world = draw(drawing);
-    let settings = world.pipeline.spec.promotion.as_mut().unwrap();
-    let to = settings.strategy.pull_request.as_mut().unwrap();
-    to.feedback = vec![FeedbackKind::CommitStatus, FeedbackKind::Comment];
+    let settings = world.pipeline.spec.promotion.as_ref().unwrap();
     let promotion = world.promotions.last_mut().unwrap();
     promotion.spec.strategy = settings.strategy.clone();
     promotion.status.as_mut().unwrap().commit = Some("c0ffee".to_owned());
@@ -184,23 +184,57 @@ fn nothing_is_begun_at_the_end_nor_finished_an_hour_later() {
 }
 
 #[test]
-fn only_what_the_strategy_names_is_shown() {
+fn both_are_shown_unless_the_strategy_names_others() {
     let mut world = world(OPEN);
-    let kinds = |world: &mut World, kinds: &[FeedbackKind]| {
+    let kinds = |world: &mut World, kinds: Option<&[FeedbackKind]>| {
         let promotion = world.promotions.last_mut().unwrap();
         let to = promotion.spec.strategy.pull_request.as_mut().unwrap();
-        to.feedback = kinds.to_vec();
+        to.feedback = kinds.map(<[FeedbackKind]>::to_vec);
         let status = promotion.status.clone().unwrap();
         let update = update_of(world, &status);
         update.map(|it| (it.commit_status.is_some(), it.comment.is_some()))
     };
-    assert_eq!(kinds(&mut world, &[]), None);
+    assert_eq!(kinds(&mut world, None), Some((true, true)));
+    assert_eq!(kinds(&mut world, Some(&[])), None);
     let status = [FeedbackKind::CommitStatus];
-    assert_eq!(kinds(&mut world, &status), Some((true, false)));
-    assert_eq!(
-        kinds(&mut world, &[FeedbackKind::Comment]),
-        Some((false, true))
-    );
+    assert_eq!(kinds(&mut world, Some(&status)), Some((true, false)));
+    let comment = [FeedbackKind::Comment];
+    assert_eq!(kinds(&mut world, Some(&comment)), Some((false, true)));
+}
+
+#[test]
+fn a_refusal_is_reported_once_and_not_for_each_promotion() {
+    use FeedbackKind::{Comment, CommitStatus};
+    let shown = |refused: &[FeedbackKind]| ShownFeedback {
+        pull_request: Some(7),
+        refused: refused.to_vec(),
+        ..ShownFeedback::default()
+    };
+    // What the promotions before it were refused, oldest first; what it was refused itself before and now.
+    let check =
+        |others: &[&[FeedbackKind]], before: &[FeedbackKind], now: &[FeedbackKind], is_first| {
+            let mut world = world(OPEN);
+            let promotion = world.promotions.pop().unwrap();
+            let mut promotions = vec![promotion.clone()];
+            for (nth, refused) in others.iter().enumerate() {
+                let mut other = promotion.clone();
+                other.metadata.name = Some(format!("other-{nth}"));
+                other.metadata.creation_timestamp = Some(ago(&format!("{}h", 9 - nth)));
+                other.status.as_mut().unwrap().feedback = Some(shown(refused));
+                promotions.push(other);
+            }
+            let answer = is_first_refusal(&promotion, &shown(before), &shown(now), &promotions);
+            assert_eq!(answer, is_first, "{others:?} {before:?} {now:?}");
+        };
+    check(&[], &[], &[], false);
+    check(&[], &[], &[Comment], true);
+    check(&[], &[Comment], &[Comment], false);
+    check(&[], &[Comment], &[Comment, CommitStatus], true);
+    check(&[&[Comment]], &[], &[Comment], false);
+    check(&[&[Comment]], &[], &[CommitStatus], true);
+    // The token was corrected in between.
+    check(&[&[Comment], &[]], &[], &[Comment], true);
+    check(&[&[], &[Comment]], &[], &[Comment], false);
 }
 
 #[test]

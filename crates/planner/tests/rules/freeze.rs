@@ -490,3 +490,19 @@ fn a_list_shows_what_a_freeze_says_now() {
     let wrong = json!({"reason": "r", "closed": [{"cron": "x", "window": "1h"}]});
     assert!(matches!(state(wrong), FreezeState::Invalid(_)));
 }
+
+#[test]
+fn an_environment_that_no_pipeline_has_is_found() {
+    let [one, other] = ["dev[1 ok] > prod[1 ok]", "dev[1 ok] > live[1 ok]"].map(draw);
+    let pipelines = [&one.pipeline, &other.pipeline];
+    let check = |names: &[&str], expected: Option<&str>| {
+        let names: Vec<String> = names.iter().map(|it| (*it).to_owned()).collect();
+        assert_eq!(planner::unknown_environment(&names, pipelines), expected);
+    };
+    check(&[], None);
+    check(&["prod", "live", "dev"], None);
+    check(&["prod", "prdo", "liev"], Some("prdo"));
+    let names = ["prod".to_owned()];
+    let none = planner::unknown_environment(&names, []);
+    assert_eq!(none, Some("prod"), "there are no pipelines");
+}

@@ -31,6 +31,15 @@ pub(crate) enum DecisionError {
         revision: String,
         environment: String,
     },
+    /// Others kept changing the promotion, so that the decision could not be stored.
+    #[error(
+        "others changed the promotion of {revision} into {environment} at the same time, so your decision was \
+         not stored; try again"
+    )]
+    Conflict {
+        revision: String,
+        environment: String,
+    },
     /// A request to the API server failed.
     #[error(transparent)]
     Api(#[from] kube::Error),
@@ -142,7 +151,7 @@ impl AppState {
         let api: Api<Promotion> = Api::namespaced(self.client.clone(), &namespace);
         let name = promotion.name_any();
         let mut newest = promotion.clone();
-        for attempts_left in (0..MAX_ATTEMPTS).rev() {
+        for _ in 0..MAX_ATTEMPTS {
             let Some(spec) = make_patch(&newest)? else {
                 self.objects.wrote_promotion(newest);
                 return Ok(());
@@ -155,13 +164,16 @@ impl AppState {
                     self.objects.wrote_promotion(written);
                     return Ok(());
                 }
-                Err(kube::Error::Api(refusal)) if refusal.code == 409 && attempts_left > 0 => {
+                Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
                     newest = api.get(&name).await?;
                 }
                 Err(error) => return Err(error.into()),
             }
         }
-        Ok(())
+        Err(DecisionError::Conflict {
+            revision: newest.spec.revision,
+            environment: newest.spec.environment,
+        })
     }
 }
 

@@ -11,7 +11,11 @@ use planner::{
     approving_group, hook::awaiting_approval, is_change_pending, rejectable, unknown_change,
 };
 
-use super::{ActionBody, ActionResult, EnvironmentAction, approve::change_digest, recorded_name};
+use super::{
+    ActionBody, ActionResult, EnvironmentAction,
+    approve::{DecisionError, change_digest},
+    recorded_name,
+};
 use crate::{access::AccessRequest, problem::Problem, view};
 
 impl EnvironmentAction<'_> {
@@ -45,7 +49,8 @@ impl EnvironmentAction<'_> {
             self.check_counts(&promotion.spec)?;
         }
         for promotion in &waiting {
-            self.store_approval(promotion, body.note.as_deref()).await?;
+            let approval = self.approval(promotion, body.note.as_deref())?;
+            self.app_state.approve(promotion, approval).await?;
         }
         tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, "approved a promotion");
         Ok(ActionResult::Approved {
@@ -61,18 +66,14 @@ impl EnvironmentAction<'_> {
         approving_group(spec, self.caller.name(), self.caller.groups()).map_err(refused)
     }
 
-    async fn store_approval(
-        &self,
-        promotion: &Promotion,
-        note: Option<&str>,
-    ) -> Result<(), Problem> {
-        let approval = Approval {
+    /// The approval of a promotion by the caller.
+    fn approval(&self, promotion: &Promotion, note: Option<&str>) -> Result<Approval, Problem> {
+        Ok(Approval {
             by: recorded_name(self.caller)?.to_owned(),
             group: self.check_counts(&promotion.spec)?,
             note: note.map(str::to_owned),
             ..Approval::default()
-        };
-        Ok(self.app_state.approve(promotion, approval).await?)
+        })
     }
 
     fn not_awaiting_approval(&self, revision: &str) -> String {
@@ -156,13 +157,12 @@ impl EnvironmentAction<'_> {
             if let Some(text) = unknown_change(promotion) {
                 return Ok(Some(text));
             }
-            let stored = self.store_approval(promotion, request.note.as_deref());
-            match stored.await {
+            let approval = self.approval(promotion, request.note.as_deref())?;
+            match self.app_state.approve(promotion, approval).await {
+                Ok(()) => {}
+                Err(DecisionError::Api(error)) => return Err(error.into()),
                 // The request stands; only the approval is missing.
-                Err(problem) if problem.parts().0 == StatusCode::CONFLICT => {
-                    return Ok(Some(problem.parts().1.to_owned()));
-                }
-                stored => stored?,
+                Err(not_stored) => return Ok(Some(not_stored.to_string())),
             }
         }
         Ok(None)

@@ -4,7 +4,7 @@
 //! admission policy demands of kubectl.
 
 use api::{
-    Freeze, Pipeline, Time,
+    Freeze, Time,
     freeze::{AllowedPromotion, FreezeSpec},
     names::{STOP_LABEL, stop_name},
 };
@@ -71,15 +71,10 @@ async fn check_environments(
     namespace: &str,
     body: &FreezeBody,
 ) -> Result<(), Problem> {
-    let has = |pipeline: &Pipeline, name: &str| {
-        let mut environments = pipeline.spec.environments.iter();
-        environments.any(|it| it.name == name)
-    };
     let Some(pipeline) = &body.pipeline else {
         let all = app_state.objects.pipelines().all();
-        let mut names = body.environments.iter();
-        let unknown = names.find(|name| !all.iter().any(|it| has(it, name)));
-        return match unknown {
+        let all = all.iter().map(|pipeline| &**pipeline);
+        return match planner::unknown_environment(&body.environments, all) {
             Some(name) => Err(Problem::not_found(&format!(
                 "a pipeline with an environment {name}"
             ))),
@@ -88,7 +83,7 @@ async fn check_environments(
     };
     let key = ObjectKey::new(namespace, pipeline);
     let pipeline = app_state.stored_pipeline(&key).await?;
-    match body.environments.iter().find(|it| !has(&pipeline, it)) {
+    match planner::unknown_environment(&body.environments, [&pipeline]) {
         Some(name) => Err(Problem::not_found(&format!(
             "the environment {name} of {key}"
         ))),

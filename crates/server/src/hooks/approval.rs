@@ -133,7 +133,7 @@ async fn store(
         match app_state.approve(promotion, approval.clone()).await {
             Ok(()) => {}
             Err(DecisionError::Api(error)) => return Err(error),
-            Err(refusal @ DecisionError::OtherChange { .. }) => {
+            Err(refusal) => {
                 let text = format!("{FAILED}: {refusal}");
                 return Ok(Some(response::text(StatusCode::CONFLICT, text)));
             }

@@ -94,11 +94,12 @@ async fn strategies(
     Ok(checks)
 }
 
-/// What the controller could not find out: what a token may do, where its forge does not tell.
+/// What the controller could not find out, where a forge does not tell what a token may do, and what
+/// promotions do without.
 fn not_checked(status: &PipelineStatus, subject: &str) -> impl Iterator<Item = Check> {
     let findings = status.not_checked.iter();
     findings.map(move |(environment, finding)| {
-        let text = format!("not checked: {} [{}]", finding.message, finding.reason);
+        let text = format!("{} [{}]", finding.message, finding.reason);
         Check::warning(format!("{subject}, promotions into {environment}"), text)
     })
 }

@@ -129,6 +129,8 @@ impl Draft {
             tag: "${environment}".to_owned(),
             forge: "github".to_owned(),
             branch: "main".to_owned(),
+            commit_status: true,
+            comment: true,
             environments: vec![environment("dev", false), environment("prod", true)],
             ..Self::default()
         }

@@ -107,7 +107,7 @@ impl Draft {
                     "baseBranch": self.branch, "secretRef": secret, "type": self.forge, "url": self.url,
                 });
                 let feedback = self.feedback();
-                if !feedback.is_empty() {
+                if feedback != FeedbackKind::ALL {
                     strategy["feedback"] = json!(feedback);
                 }
                 json!({"pull-request": strategy})
@@ -412,13 +412,19 @@ spec:
     #[test]
     fn feedback_is_part_of_pull_requests_only() {
         let mut draft = basket();
-        assert!(!draft.yaml().contains("feedback"));
+        let check = |draft: &Draft, expected: Option<&[FeedbackKind]>| {
+            let spec: PipelineSpec = serde_json::from_value(draft.spec()).unwrap();
+            let strategy = &spec.promotion_into("prod").unwrap().strategy;
+            let to = strategy.pull_request.as_ref().unwrap();
+            assert_eq!(to.feedback.as_deref(), expected);
+        };
         draft.commit_status = true;
         draft.comment = true;
-        let spec: PipelineSpec = serde_json::from_value(draft.spec()).unwrap();
-        let strategy = &spec.promotion_into("prod").unwrap().strategy;
-        let shown = &strategy.pull_request.as_ref().unwrap().feedback;
-        assert_eq!(shown, &[FeedbackKind::CommitStatus, FeedbackKind::Comment]);
+        check(&draft, None);
+        draft.comment = false;
+        check(&draft, Some(&[FeedbackKind::CommitStatus]));
+        draft.commit_status = false;
+        check(&draft, Some(&[]));
         draft.strategy = OCI.to_owned();
         assert!(!draft.yaml().contains("feedback"));
     }

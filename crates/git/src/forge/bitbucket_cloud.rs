@@ -4,6 +4,7 @@
 //! twelve digits, and takes no expected commit for a merge, so that it is compared just before.
 
 mod feedback;
+mod reviewers;
 mod token_check;
 mod wire;
 
@@ -14,7 +15,7 @@ use net::OutboundHttp;
 use serde_json::{Value, json};
 
 use super::api_client::ApiRequest;
-use super::review_requests::{ReviewRequester, bitbucket_metadata};
+use super::review_requests::bitbucket_metadata;
 use super::session::{Authentication, ForgeSession, ListPage, PagedList, api_url, unusable};
 use super::{
     CommitComparison, CommitRange, Error, Forge, ForgeFuture, ListingValidator, MergeMethod,
@@ -24,7 +25,7 @@ use super::{
 use crate::credentials::Credentials;
 use crate::names::{BranchName, ObjectId};
 use crate::repository_url::RepositoryUrl;
-use wire::{CloudCommit, CloudMember, CloudPage, CloudPullRequest};
+use wire::{CloudCommit, CloudPage, CloudPullRequest};
 
 /// The largest page of pull requests.
 const PAGE_SIZE: &str = "50";
@@ -164,49 +165,6 @@ impl BitbucketCloud {
         }
         Ok(pull)
     }
-
-    /// The id of a member of the workspace.
-    fn account_id(&self, name: &str, members: &[CloudMember]) -> Result<String, Error> {
-        let mut accounts = members.iter().map(|member| &member.user);
-        match accounts.find(|account| account.is_called(name)) {
-            Some(account) => Ok(account.uuid.clone()),
-            None if is_uuid(name) => Ok(name.to_owned()),
-            None => Err(Error::Refused {
-                attempted: "find a reviewer",
-                message: format!("the workspace has no member {name:?}"),
-            }),
-        }
-    }
-
-    /// The reviewers of a pull request, and these in addition.
-    async fn reviewers(
-        &self,
-        pull: &CloudPullRequest,
-        people: &[&str],
-    ) -> Result<Vec<Value>, Error> {
-        let path = ["workspaces", &self.workspace, "members"];
-        // Not every token may list the members, and ids need no lookup.
-        let members = match people.iter().all(|name| is_uuid(name)) {
-            true => Vec::new(),
-            false => {
-                let attempted = "find a reviewer";
-                self.all::<CloudPage<CloudMember>>(attempted, &path, Vec::new())
-                    .await?
-            }
-        };
-        let mut asked: Vec<String> = pull
-            .reviewers
-            .iter()
-            .map(|user| user.uuid.clone())
-            .collect();
-        for name in people {
-            let uuid = self.account_id(name, &members)?;
-            if !asked.contains(&uuid) {
-                asked.push(uuid);
-            }
-        }
-        Ok(asked.iter().map(|uuid| json!({"uuid": uuid})).collect())
-    }
 }
 
 /// The current values of all fields that an update replaces.
@@ -216,10 +174,6 @@ fn current_fields(pull: &CloudPullRequest) -> Value {
         "title": pull.title, "description": pull.description,
         "reviewers": reviewers.collect::<Vec<_>>(), "draft": pull.draft,
     })
-}
-
-fn is_uuid(name: &str) -> bool {
-    name.starts_with('{') && name.ends_with('}')
 }
 
 fn merge_strategy(method: MergeMethod) -> &'static str {
@@ -232,25 +186,6 @@ fn merge_strategy(method: MergeMethod) -> &'static str {
 
 fn quoted(branch: &BranchName) -> String {
     format!("\"{}\"", branch.as_str().replace('"', "\\\""))
-}
-
-impl ReviewRequester for BitbucketCloud {
-    fn request_reviews<'a>(&'a self, number: u64, names: &'a [&'a str]) -> ForgeFuture<'a, ()> {
-        Box::pin(async move {
-            let (attempted, number) = ("ask for reviews", number.to_string());
-            let path = [number.as_str()];
-            let pull = self
-                .pull_request(attempted, Method::GET, &path, None)
-                .await?;
-            let mut body = current_fields(&pull);
-            body["reviewers"] = json!(self.reviewers(&pull, names).await?);
-            if body != current_fields(&pull) {
-                self.pull_request(attempted, Method::PUT, &path, Some(body))
-                    .await?;
-            }
-            Ok(())
-        })
-    }
 }
 
 impl Forge for BitbucketCloud {

@@ -5,6 +5,7 @@ mod feedback;
 mod gitea_json;
 mod merge;
 mod metadata;
+mod store;
 mod token;
 
 use std::collections::BTreeMap;
@@ -20,89 +21,14 @@ use serde_json::{Value, json};
 
 use super::ForgeState;
 use super::repository::tip;
+use store::change;
 
 pub use feedback::CommitStatus;
 pub(super) use feedback::statuses;
 pub(super) use merge::merge;
+pub use store::{PullRequest, PullState};
+pub(super) use store::{PullRequestStore, close, retitle, rewrite};
 pub(super) use token::notifications;
-
-/// The state of a pull request.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum PullState {
-    /// Neither merged nor closed.
-    Open,
-    /// Merged into the base.
-    Merged,
-    /// Closed without a merge.
-    Closed,
-}
-
-/// A pull request.
-#[derive(Clone, Debug)]
-pub struct PullRequest {
-    /// Starts at 1.
-    pub number: u64,
-    /// With the prefix of a draft, if it is one.
-    pub title: String,
-    /// The whole description.
-    pub body: String,
-    /// The branch to merge.
-    pub head: String,
-    /// The tip of the branch; the last one, once merged or closed.
-    pub head_commit: String,
-    /// The branch to merge into.
-    pub base: String,
-    /// Its state.
-    pub state: PullState,
-    /// The merge commit, once merged.
-    pub merge_commit: Option<String>,
-    /// The comments on it.
-    pub comments: Vec<String>,
-    /// Names of labels.
-    pub labels: Vec<String>,
-    /// The requested reviewers.
-    pub reviewers: Vec<String>,
-    /// Grows with every change.
-    updated: u64,
-}
-
-/// All pull requests and labels of all repositories.
-#[derive(Default)]
-pub(super) struct PullRequestStore {
-    pulls: BTreeMap<String, Vec<PullRequest>>,
-    labels: BTreeMap<String, Vec<String>>,
-    /// Every commit status, the oldest first.
-    statuses: BTreeMap<String, Vec<CommitStatus>>,
-    clock: u64,
-}
-
-impl PullRequestStore {
-    /// The number and time of the next pull request, unless an open one has the same branches.
-    fn next(&mut self, project: &str, head: &str, base: &str) -> Result<(u64, u64), ErrorResponse> {
-        self.clock += 1;
-        let pulls = self.pulls.entry(project.to_owned()).or_default();
-        let mut open = pulls.iter().filter(|pull| pull.state == PullState::Open);
-        if open.any(|pull| pull.head == head && pull.base == base) {
-            return Err(error_response(
-                409,
-                "pull request already exists for these targets",
-            ));
-        }
-        Ok((pulls.len() as u64 + 1, self.clock))
-    }
-
-    fn find(&mut self, project: &str, number: u64) -> Option<&mut PullRequest> {
-        self.clock += 1;
-        let clock = self.clock;
-        let pull = self
-            .pulls
-            .get_mut(project)?
-            .iter_mut()
-            .find(|pull| pull.number == number)?;
-        pull.updated = clock;
-        Some(pull)
-    }
-}
 
 /// The status and message of an error response.
 pub(super) type ErrorResponse = (StatusCode, String);
@@ -353,43 +279,6 @@ async fn edit(
             .into_response())
     };
     into_response(edit.await)
-}
-
-fn change(
-    state: &ForgeState,
-    project: &str,
-    number: u64,
-    update: impl FnOnce(&mut PullRequest) -> Result<(), ErrorResponse>,
-) -> Result<(), ErrorResponse> {
-    let mut store = state.pulls.lock();
-    let pull = store
-        .find(project, number)
-        .ok_or_else(|| error_response(404, "The target couldn't be found."))?;
-    update(pull)
-}
-
-pub(super) fn close(state: &ForgeState, project: &str, number: u64) -> Option<()> {
-    let close = |pull: &mut PullRequest| {
-        pull.state = PullState::Closed;
-        Ok(())
-    };
-    change(state, project, number, close).ok()
-}
-
-pub(super) fn retitle(state: &ForgeState, project: &str, number: u64, title: &str) -> Option<()> {
-    let retitle = |pull: &mut PullRequest| {
-        pull.title = title.to_owned();
-        Ok(())
-    };
-    change(state, project, number, retitle).ok()
-}
-
-pub(super) fn rewrite(state: &ForgeState, project: &str, number: u64, body: &str) -> Option<()> {
-    let rewrite = |pull: &mut PullRequest| {
-        pull.body = body.to_owned();
-        Ok(())
-    };
-    change(state, project, number, rewrite).ok()
 }
 
 async fn merge_one(

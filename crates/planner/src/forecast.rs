@@ -79,17 +79,27 @@ pub fn forecast(
     at: Timestamp,
 ) -> Vec<EnvironmentForecast> {
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
-    let promoted = names.filter(|name| pipeline.spec.promotion_into(name).is_some());
-    promoted
-        .map(|name| {
-            let mut promotions = Cow::Borrowed(promotions);
-            of_environment(name, at, |at| {
-                let mut plan = plan(pipeline, model, &promotions, at);
-                withdraw(&mut promotions, &plan.steps);
-                plan.environments.remove(name).unwrap_or_default()
-            })
-        })
+    names
+        .filter_map(|name| forecast_environment(pipeline, name, model, promotions, at))
         .collect()
+}
+
+/// The forecast of one environment, as of `at`; none if nothing is promoted into it.
+pub fn forecast_environment(
+    pipeline: &Pipeline,
+    name: &str,
+    model: &PipelineStatus,
+    promotions: &[Promotion],
+    at: Timestamp,
+) -> Option<EnvironmentForecast> {
+    pipeline.spec.promotion_into(name)?;
+    let mut promotions = Cow::Borrowed(promotions);
+    let forecast = of_environment(name, at, |at| {
+        let mut plan = plan(pipeline, model, &promotions, at);
+        withdraw(&mut promotions, &plan.steps);
+        plan.environments.remove(name).unwrap_or_default()
+    });
+    Some(forecast)
 }
 
 /// What a plan withdraws stays withdrawn.

@@ -87,7 +87,9 @@ pub use events::{PipelineEvent, pipeline_events};
 pub use evidence::is_reported;
 pub use explain::{explain, explain_environment, promotion_lines};
 pub use fold::{fold, needs_images};
-pub use forecast::{EnvironmentForecast, MissingCondition, TimedWait, forecast};
+pub use forecast::{
+    EnvironmentForecast, MissingCondition, TimedWait, forecast, forecast_environment,
+};
 pub use freeze::{
     FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze, unknown_environment,
 };

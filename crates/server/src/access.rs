@@ -34,7 +34,8 @@ use crate::{
 };
 
 pub(crate) use request::{
-    AccessRequest, CHANGES, CHECK_RUNS, CLUSTERS, FREEZES, PIPELINES, ResourceType, TRIGGERS,
+    AccessRequest, CHANGES, CHECK_RUNS, CLUSTERS, EVENTS, FREEZES, PIPELINES, ResourceType,
+    TRIGGERS,
 };
 
 /// The header that carries the CSRF token of a session with requests to REST that change something.

@@ -19,6 +19,7 @@ use crate::{
     fresh_pipelines::FreshPipelines,
     hooks::BodyBudget,
     leaf::LeafReader,
+    object_events::ObjectEvents,
     oidc::Oidc,
     rate_limiter::RateLimiter,
     session::Sessions,
@@ -42,6 +43,8 @@ pub struct AppState {
     pub(crate) oidc: Option<Oidc>,
     /// Reads apps and their objects from clusters.
     pub(crate) leaf_reader: LeafReader,
+    /// Reads the Events about pipelines from the hub.
+    pub(crate) object_events: ObjectEvents,
     /// The rendered rows of the dashboard's list, shared by all viewers.
     pub(crate) pipeline_rows: PipelineRows,
     /// Ends streams and background tasks.
@@ -91,6 +94,7 @@ impl AppState {
             sessions: Sessions::new(client.clone(), clock),
             oidc: settings.oidc.clone().map(Oidc::new),
             leaf_reader: LeafReader::new(client.clone(), settings.leaf_connector.clone()),
+            object_events: ObjectEvents::new(client.clone()),
             pipeline_rows: PipelineRows::default(),
             stop: stop.clone(),
             unauthenticated_hooks: RateLimiter::new(limit, interval),

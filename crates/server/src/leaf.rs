@@ -153,7 +153,7 @@ fn not_ready_message(cluster: &GitopsCluster) -> Option<String> {
 }
 
 /// Why something could not be read, for people.
-fn read_error_text(error: &kube::Error) -> String {
+pub(crate) fn read_error_text(error: &kube::Error) -> String {
     match error {
         kube::Error::Api(status) if status.code == 403 => "reading is not allowed".to_owned(),
         kube::Error::Api(status) if status.code == 401 => {
@@ -169,7 +169,7 @@ fn read_error_text(error: &kube::Error) -> String {
 }
 
 /// The text, cut to a length that fits into a page.
-fn shortened(text: &str) -> String {
+pub(crate) fn shortened(text: &str) -> String {
     const MAX_CHARACTERS: usize = 300;
     match text.char_indices().nth(MAX_CHARACTERS) {
         Some((end, _)) => format!("{}…", &text[..end]),

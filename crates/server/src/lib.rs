@@ -34,6 +34,7 @@ pub mod hooks;
 pub mod leaf;
 mod listen;
 mod metrics;
+mod object_events;
 mod object_names;
 mod oidc;
 mod problem;

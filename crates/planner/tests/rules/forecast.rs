@@ -44,6 +44,19 @@ fn says_when_and_what_time_alone_does_not_bring() {
 }
 
 #[test]
+fn one_environment_alone_has_the_same_forecast() {
+    let world = draw("dev[3 ok] > qa{soak 1h}[2 ok] > prod{manual}[1 ok]");
+    let (pipeline, model) = (&world.pipeline, world.model());
+    let one = |name: &str| {
+        planner::forecast_environment(pipeline, name, &model, &world.promotions, now())
+    };
+    let all = planner::forecast(pipeline, &model, &world.promotions, now());
+    assert_eq!(all, [one("qa").unwrap(), one("prod").unwrap()]);
+    assert_eq!(one("dev"), None, "nothing is promoted into it");
+    assert_eq!(one("nowhere"), None);
+}
+
+#[test]
 fn of_several_targets_the_last_one_counts() {
     let mut world =
         draw("dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2, 1.0.0 ok on c3]");

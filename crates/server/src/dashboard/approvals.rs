@@ -5,7 +5,6 @@ use std::sync::Arc;
 use api::{Pipeline, Promotion};
 use futures::future::try_join_all;
 use kube::ResourceExt;
-use planner::EnvironmentForecast;
 
 use super::{
     components::{address, empty_state},
@@ -82,9 +81,9 @@ fn forecast(
     now: planner::Timestamp,
 ) -> Option<String> {
     let model = pipeline.status.clone().unwrap_or_default();
-    let all = planner::forecast(pipeline, &model, promotions, now);
-    let here = |it: &EnvironmentForecast| it.environment == promotion.spec.environment;
-    all.into_iter().find(here).map(|it| it.text())
+    let environment = &promotion.spec.environment;
+    let forecast = planner::forecast_environment(pipeline, environment, &model, promotions, now);
+    forecast.map(|it| it.text())
 }
 
 fn count(count: usize) -> Element {

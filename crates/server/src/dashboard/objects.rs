@@ -1,4 +1,7 @@
-//! The objects page of a target: source, app, inventory, workloads and pods.
+//! The objects page of a target: the pipeline and its promotions with their events; source, app, inventory,
+//! workloads and pods.
+
+mod hub;
 
 use std::sync::Arc;
 
@@ -63,6 +66,8 @@ pub(super) async fn parts(
     let reads = targets.map(|it| app_state.target_objects(&pipeline, it));
     let objects = join_all(reads).await;
     let mut parts = PageParts::default();
+    let hub = hub::section(app_state, viewer, &pipeline, &query.environment).await?;
+    parts.push("hub", tag("div").id("hub").child(hub));
     let content = match objects.is_empty() {
         true => Html::from(tag("p").text("This target does not exist.")),
         false => Html::all(objects.iter().enumerate().map(section)),
@@ -177,6 +182,7 @@ pub(super) fn frame(key: &ObjectKey, query: &ObjectsQuery, parts: &PageParts) ->
                 key.name, query.environment
             ))
             .into(),
+        parts.html("hub"),
         parts.html("objects"),
     ])
 }

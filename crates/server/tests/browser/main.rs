@@ -18,4 +18,5 @@ mod oidc;
 mod oidc_settings;
 mod pages;
 mod rollouts;
+mod phone;
 mod world;

@@ -249,6 +249,7 @@ fn clusters_tell_what_is_behind_a_target_and_every_app() {
     let targets = ["eu", "us", "lost"].map(|cluster| target(cluster, "5.0.0", true));
     object["status"] = json!({"environments": {"prod": {"targets": targets}}});
     world.create(&object);
+    world.create_event("app", "prod waits until somebody merges the pull request");
     world.create_trigger("build", "app");
     world.grant("vera", &["get", "list"]);
     world.sign_in(&mut browser, OWNER);
@@ -266,6 +267,7 @@ fn clusters_tell_what_is_behind_a_target_and_every_app() {
     for text in ["charts", "main@sha1:ab", "web-7f9-a", "keys", "Pending"] {
         browser.shows(text);
     }
+    browser.shows("prod waits until somebody merges the pull request (3 times)");
     check(&mut browser, "objects");
     world.go(
         &mut browser,

@@ -15,7 +15,7 @@ use apiserver::{Server, User};
 use futures::StreamExt;
 use k8s_openapi::{
     api::{
-        core::v1::Namespace,
+        core::v1::{Event, Namespace},
         rbac::v1::{Role, RoleBinding},
     },
     apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
@@ -227,6 +227,23 @@ impl World {
             "status": {"latestEvent": "main@sha1:ab", "latestPipelineRun": format!("{name}-1")},
         });
         self.runtime.block_on(put(&self.server, &trigger));
+    }
+
+    /// A Kubernetes Event about a pipeline.
+    pub(crate) fn create_event(&self, pipeline: &str, message: &str) {
+        let event = json!({
+            "metadata": {"name": format!("{pipeline}.1")}, "type": "Warning", "reason": "PromotionHeld",
+            "message": message, "count": 3, "lastTimestamp": "2026-11-01T10:00:00Z",
+            "involvedObject": {
+                "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline", "name": pipeline,
+                "namespace": "shop",
+            },
+        });
+        let events: Api<Event> = Api::namespaced(self.client.clone(), "shop");
+        let event = serde_json::from_value(event).unwrap();
+        let parameters = PostParams::default();
+        let created = events.create(&parameters, &event);
+        self.runtime.block_on(created).unwrap();
     }
 
     pub(crate) fn promotions(&self) -> Vec<Promotion> {

@@ -11,6 +11,7 @@ mod approval;
 mod changes;
 mod checks;
 mod decisions;
+mod events;
 mod evidence;
 mod freezes;
 mod graph;

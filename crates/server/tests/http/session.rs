@@ -37,14 +37,20 @@ pub(crate) async fn signed_in(world: &World) -> String {
     world
         .server
         .add_token("owner", User::new("olivia", &["system:masters"]));
+    signed_in_as(world, "owner").await
+}
+
+/// The cookie of somebody who has this token.
+pub(crate) async fn signed_in_as(world: &World, secret: &str) -> String {
     let (step, token) = sign_in_form(world).await;
-    let answer = submit(world, "/login", &step, &format!("csrf={token}&token=owner")).await;
+    let form = format!("csrf={token}&token={secret}");
+    let answer = submit(world, "/login", &step, &form).await;
     assert_eq!(answer.code, 303, "{}", answer.body);
     let set = answer.headers["set-cookie"].to_str().unwrap();
     for property in ["HttpOnly", "SameSite=Lax", "Max-Age=28800", "Path=/"] {
         assert!(set.contains(property), "{set}");
     }
-    assert!(!set.contains("owner"), "the token can be read: {set}");
+    assert!(!set.contains(secret), "the token can be read: {set}");
     cookie(&answer)
 }
 

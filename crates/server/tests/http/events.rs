@@ -36,7 +36,7 @@ async fn create_promotion(world: &World, name: &str, environment: &str) {
     let promotion = json!({
         "metadata": {"name": name, "labels": {"pipelines.weave.works/pipeline": "app"}},
         "spec": {
-            "pipeline": "app", "environment": environment, "revision": "1.2.3", "ordinal": 0,
+            "pipeline": "app", "environment": environment, "revision": "1.2.3", "version": "1.2.3", "ordinal": 0,
             "strategy": strategy,
         },
     });

@@ -17,6 +17,6 @@ mod oidc;
 #[path = "../http/oidc_settings.rs"]
 mod oidc_settings;
 mod pages;
-mod rollouts;
 mod phone;
+mod rollouts;
 mod world;

@@ -60,14 +60,14 @@ async fn the_page_draws_branches_and_says_in_words_what_comes_after_what() {
         panic!("three columns: {picture}");
     };
     assert!(
-        first.contains(">dev<") && !first.contains("<path"),
+        first.contains(">dev<") && !first.contains("<path class"),
         "{first}"
     );
     assert!(
         second.contains(">eu<") && second.contains(">us<"),
         "{second}"
     );
-    assert_eq!(second.matches("<path").count(), 2, "{second}");
+    assert_eq!(second.matches("<path class").count(), 2, "{second}");
     assert_eq!(second.matches("after dev").count(), 2, "{second}");
     // Each line ends where it should: from the middle to a quarter and to three quarters.
     for line in [

@@ -92,6 +92,8 @@ pub fn forecast_environment(
     promotions: &[Promotion],
     at: Timestamp,
 ) -> Option<EnvironmentForecast> {
+    let mut environments = pipeline.spec.environments.iter();
+    environments.find(|it| it.name == name)?;
     pipeline.spec.promotion_into(name)?;
     let mut promotions = Cow::Borrowed(promotions);
     let forecast = of_environment(name, at, |at| {

@@ -93,7 +93,7 @@ impl Stage {
             pull_requests: repository.pull_requests().await.len(),
             commits: repository.log("main").await.unwrap().len(),
             calls: self.receiver.calls().len(),
-            has_feedback: more["feedback"].is_array(),
+            has_feedback: more["feedback"].is_null(),
         };
         for environment in ["dev", "prod"] {
             self.deploy(environment, "1.0.0").await;
@@ -369,16 +369,17 @@ impl Journey {
     /// What the pipeline says more.
     pub(crate) fn settings(self) -> Value {
         match self {
-            Self::Merged | Self::Superseded | Self::Closed => {
-                json!({"feedback": ["commit-status", "comment"]})
+            Self::Merged | Self::Superseded | Self::Closed => json!({}),
+            // What pull requests show is tried in the three above.
+            Self::MergedByItself => {
+                json!({"autoMerge": true, "labels": ["release"], "feedback": []})
             }
-            Self::MergedByItself => json!({"autoMerge": true, "labels": ["release"]}),
-            Self::Approved => json!({"manual": true}),
+            Self::Approved => json!({"manual": true, "feedback": []}),
             Self::Committed => json!({"by": "commit"}),
             Self::Notified => json!({"by": "notification"}),
             Self::Called => json!({"by": "webhook"}),
-            Self::RolledBack => json!({"autoMerge": true, "verify": "smoke"}),
-            _ => json!({}),
+            Self::RolledBack => json!({"autoMerge": true, "verify": "smoke", "feedback": []}),
+            _ => json!({"feedback": []}),
         }
     }
 

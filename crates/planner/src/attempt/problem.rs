@@ -84,6 +84,9 @@ fn in_repository(reason: &str) -> Option<&'static str> {
         "SeveralManifests" | "SharedManifest" => {
             "resolved by marking the manifest that is meant, or by an overlay per environment"
         }
+        "TargetsShareField" => {
+            "resolved by a file or a field for each target, or by promoting without `rollout`"
+        }
         "UneditableFile" | "UnreadableFile" | "UnusableValue" => "resolved by editing the file",
         "NoBaseBranch" => "resolved by a baseBranch that the repository has",
         "TooManyFiles" => "resolved by fewer markers, or by paths that cover fewer files",

@@ -176,6 +176,23 @@ fn what_joins_or_comes_back_is_started_late_and_alone() {
 }
 
 #[test]
+fn a_wave_is_not_done_before_its_clusters_were_read() {
+    let settings = rollout(json!({"waves": [{"percent": 50, "maxConcurrent": 1}, {}]}));
+    let mut fleet = Fleet::new(6, settings);
+    fleet.settle();
+    let first = fleet.in_flight();
+    fleet.restart(&first);
+    fleet.deploy_all();
+    assert_eq!(
+        (fleet.started(), fleet.hold().as_str()),
+        (1, "WaveNotReady")
+    );
+    fleet.restart(&[0, 1, 2, 3, 4, 5]);
+    fleet.settle();
+    assert_eq!(fleet.started(), 2, "the next one of the first wave");
+}
+
+#[test]
 fn a_cluster_that_returns_after_the_end_gets_the_revision() {
     let mut fleet = Fleet::new(3, rollout(json!({"waves": [{}]})));
     fleet.unreach(2);

@@ -31,6 +31,8 @@ pub(super) struct Cluster {
     ready_since: Option<Timestamp>,
     failed: Option<String>,
     is_reachable: bool,
+    /// Whether the controller has read it since it started.
+    is_read: bool,
     is_removed: bool,
     is_canary: bool,
 }
@@ -75,6 +77,7 @@ impl Fleet {
             ready_since: Some(now() - Duration::from_secs(3600)),
             failed: None,
             is_reachable: true,
+            is_read: true,
             is_removed: false,
             is_canary: index == 0,
         };
@@ -417,6 +420,13 @@ impl Fleet {
         self.clusters[index].is_reachable = true;
     }
 
+    /// The controller starts again and has read only these clusters.
+    pub(super) fn restart(&mut self, read: &[usize]) {
+        for (index, cluster) in self.clusters.iter_mut().enumerate() {
+            cluster.is_read = read.contains(&index);
+        }
+    }
+
     pub(super) fn remove(&mut self, index: usize) {
         self.clusters[index].is_removed = true;
     }
@@ -431,6 +441,7 @@ impl Fleet {
             ready_since: Some(self.now),
             failed: None,
             is_reachable: true,
+            is_read: true,
             is_removed: false,
             is_canary: false,
         });
@@ -496,10 +507,13 @@ impl Cluster {
             desired: known.and_then(|it| it.desired.clone()),
             ..TargetStatus::default()
         };
-        if !self.is_reachable {
+        if !self.is_reachable || !self.is_read {
             let last = known.cloned().unwrap_or(blank);
             return TargetStatus {
-                problem: Some(TargetProblem::Unreachable),
+                problem: Some(match self.is_read {
+                    true => TargetProblem::Unreachable,
+                    false => TargetProblem::NotSynced,
+                }),
                 error: Some("no answer".to_owned()),
                 ..last
             };

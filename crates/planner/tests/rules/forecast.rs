@@ -174,11 +174,20 @@ fn freeze() -> impl Strategy<Value = (FreezeTimes, bool)> {
 fn situation() -> impl Strategy<Value = Situation> {
     let dev = prop::collection::vec(target(), 1..3);
     let freezes = prop::collection::vec(freeze(), 0..3);
-    let all = (dev, settings(), under_way(), freezes);
-    all.prop_map(|(dev, settings, under_way, freezes)| {
+    // Sometimes prod comes after two environments.
+    let us = prop::option::weighted(0.4, prop::collection::vec(target(), 1..3));
+    let all = (dev, us, settings(), under_way(), freezes);
+    all.prop_map(|(dev, us, settings, under_way, freezes)| {
         let dev = dev.join(", ");
         let facts = under_way.map_or(String::new(), |facts| format!("\n{facts}"));
-        let drawing = format!("dev[{dev}] > prod{settings}[1.0.0 ok]{facts}");
+        let (us, settings) = match us {
+            None => (String::new(), settings),
+            Some(us) => (
+                format!(" > us{{after}}[{}]", us.join(", ")),
+                settings.replacen('{', "{after dev us, ", 1),
+            ),
+        };
+        let drawing = format!("dev[{dev}]{us} > prod{settings}[1.0.0 ok]{facts}");
         Situation { drawing, freezes }
     })
 }

@@ -111,8 +111,10 @@ fn regions() -> Value {
     let mut object = pipeline("regions");
     let environment = |name: &str, after: &[&str]| {
         json!({
-            "name": name, "targets": [{"namespace": "shop", "clusterRef": {"kind": "GitopsCluster", "name": name}}],
-            "after": after,
+            "name": name, "after": after,
+            "targets": [{
+                "namespace": "shop", "clusterRef": {"kind": "GitopsCluster", "name": format!("region-{name}")},
+            }],
         })
     };
     object["spec"]["environments"] = json!([
@@ -128,7 +130,8 @@ fn regions() -> Value {
         ("prod", "6.0.0"),
     ];
     for (name, revision) in running {
-        object["status"]["environments"][name] = json!({"targets": [target(name, revision, true)]});
+        object["status"]["environments"][name] =
+            json!({"targets": [target(&format!("region-{name}"), revision, true)]});
     }
     object
 }

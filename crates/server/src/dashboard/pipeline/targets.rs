@@ -45,8 +45,11 @@ impl PipelineView<'_> {
     fn strategy(&self, environment: &Environment, index: usize) -> Element {
         let settings = self.pipeline.spec.promotion_into(&environment.name);
         let line = tag("p").class("dim strategy");
-        if index == 0 && self.pipeline.spec.source.is_none() {
-            return line.text("first environment: changed outside of Sluice");
+        if planner::receives_nothing(&self.pipeline.spec, &environment.name) {
+            return line.text(match index {
+                0 => "first environment: changed outside of Sluice",
+                _ => "comes after no environment: changed outside of Sluice",
+            });
         }
         let Some(settings) = settings else {
             return line.text("no promotion is configured");

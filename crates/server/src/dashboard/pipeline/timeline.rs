@@ -86,7 +86,9 @@ impl PipelineView<'_> {
         let model = self.pipeline.status.clone().unwrap_or_default();
         let figures =
             planner::delivery_figures(&self.pipeline, &model, &self.promotions, self.drawn_at);
-        let last = lanes.last().map_or("", |(name, _)| name);
+        let last = planner::environment_columns(&self.pipeline.spec);
+        let last = last.last().and_then(|column| column.last());
+        let last = last.map_or("", |it| it.name.as_str());
         element
             .child(title.text(format_args!("Timeline, last {}", window.name)))
             .child(tag("ol").class("lanes").children(rows).child(axis(&window)))

@@ -109,7 +109,10 @@ fn line(row: &[TableCell], widths: &[usize], limit: Option<usize>) -> String {
     let mut used = 0;
     let last = row.len().saturating_sub(1);
     for (index, (cell, width)) in row.iter().zip(widths).enumerate() {
-        let left = limit.map_or(usize::MAX, |limit| limit.saturating_sub(used).max(1));
+        let left = limit.map_or(usize::MAX, |limit| limit.saturating_sub(used));
+        if left == 0 {
+            break;
+        }
         let text = cut(&cell.text, left);
         line.push_str(&paint(cell.style, &text));
         if index == last || left <= *width {
@@ -119,6 +122,8 @@ fn line(row: &[TableCell], widths: &[usize], limit: Option<usize>) -> String {
         line.push_str(GAP);
         used += width + GAP.len();
     }
+    // What is left of the last column may be nothing but the gap before it.
+    line.truncate(line.trim_end().len());
     line
 }
 
@@ -160,6 +165,17 @@ mod tests {
         shop   1.0.0      all i…
         日本   -          waits",
         );
+    }
+
+    #[test]
+    fn no_line_is_wider_than_the_terminal() {
+        let rows = [["shop", "1.0.0", "all is well"], ["日本", "", "waits"]];
+        for width in 1..40 {
+            let text = print(&mut TableWriter::new(Some(width), true), &rows);
+            for line in text.lines() {
+                assert!(columns(line) <= width, "{width}: {line:?}");
+            }
+        }
     }
 
     #[test]

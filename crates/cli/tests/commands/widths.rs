@@ -66,7 +66,7 @@ async fn long_winded() -> TestCluster {
                 "targets": targets,
                 "ran": [{"revision": digest}],
             }},
-            "freezes": [{"name": "stop", "reason": REASON, "environments": ["prod"], "closed": true}],
+            "freezes": [{"name": "stop", "reason": REASON, "environments": ["prod"], "times": {}}],
         }))
         .await;
     let edits = json!([{

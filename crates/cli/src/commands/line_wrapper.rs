@@ -38,9 +38,13 @@ impl<'a> LineWrapper<'a> {
         self.out
     }
 
+    fn take_line(&mut self) -> String {
+        let line = std::mem::take(&mut self.line);
+        String::from_utf8_lossy(&line).into_owned()
+    }
+
     fn end_line(&mut self, width: usize) -> io::Result<()> {
-        let line = String::from_utf8_lossy(&self.line).into_owned();
-        self.line.clear();
+        let line = self.take_line();
         for part in wrapped(&line, width) {
             writeln!(self.out, "{part}")?;
         }
@@ -64,8 +68,9 @@ impl Write for LineWrapper<'_> {
 
     /// Also writes a line that has no end yet.
     fn flush(&mut self) -> io::Result<()> {
-        let line = std::mem::take(&mut self.line);
-        self.out.write_all(&line)?;
+        let line = self.take_line();
+        let parts = wrapped(&line, self.width.unwrap_or(usize::MAX));
+        self.out.write_all(parts.join("\n").as_bytes())?;
         self.out.flush()
     }
 }

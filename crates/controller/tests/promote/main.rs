@@ -23,6 +23,7 @@ mod pull_request_settings;
 mod real_gitea;
 mod real_registry;
 mod rfc_listings;
+mod rollout_pull_requests;
 mod rollout_strategies;
 mod rollout_tags;
 mod rollouts;

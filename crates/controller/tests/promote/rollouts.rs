@@ -99,7 +99,7 @@ impl Fleet {
     }
 
     /// Waits for the open pull request of a batch, and returns its number and its clusters.
-    async fn expect_pull_request(&self, number: usize) -> (u64, Vec<String>) {
+    pub(crate) async fn expect_pull_request(&self, number: usize) -> (u64, Vec<String>) {
         let clusters = self.expect_batch(number, false).await;
         self.world.expect("prod 1.1.0 WaitingForMerge").await;
         let branch = format!("promotion-default-app-prod-b{number}");
@@ -124,13 +124,13 @@ impl Fleet {
     }
 
     /// Merges a pull request, and Flux brings its clusters to what `main` says.
-    async fn merge(&self, (number, clusters): (u64, Vec<String>)) {
+    pub(crate) async fn merge(&self, (number, clusters): (u64, Vec<String>)) {
         self.world.repository.merge(number).await.unwrap();
         self.deploy(&clusters).await;
     }
 
     /// Flux brings clusters to what their files on `main` say.
-    async fn deploy(&self, clusters: &[String]) {
+    pub(crate) async fn deploy(&self, clusters: &[String]) {
         for cluster in clusters {
             self.world.sync(&path(cluster), cluster, "app").await;
         }
@@ -166,7 +166,7 @@ impl Fleet {
 }
 
 /// Settings by pull request into a folder per cluster.
-fn by_pull_request(rollout: Value) -> impl FnOnce(&World) -> Value {
+pub(crate) fn by_pull_request(rollout: Value) -> impl FnOnce(&World) -> Value {
     move |world| {
         let mut promotion = world.promotion();
         promotion["strategy"]["pull-request"]["paths"] = json!(["clusters/${cluster}/*"]);

@@ -148,16 +148,17 @@ fn range(group: &[(usize, usize)]) -> (usize, usize) {
 /// Draws a line from the left to the right side, through a lane.
 fn route(cells: &mut [Vec<u8>], (source, target): (usize, usize), lane: usize) {
     let end = cells[source].len() - 2;
-    for column in 1..=lane {
-        cells[source][column] |= if column < lane { LEFT | RIGHT } else { LEFT };
+    let through = |cells: &mut [u8]| cells.iter_mut().for_each(|cell| *cell |= LEFT | RIGHT);
+    through(&mut cells[source][1..lane]);
+    cells[source][lane] |= LEFT;
+    cells[target][lane] |= RIGHT;
+    through(&mut cells[target][lane + 1..end]);
+    let (top, bottom) = (source.min(target), source.max(target));
+    for row in &mut cells[top..bottom] {
+        row[lane] |= DOWN;
     }
-    for column in lane..end {
-        cells[target][column] |= if column > lane { LEFT | RIGHT } else { RIGHT };
-    }
-    for row in source.min(target)..=source.max(target) {
-        let goes_up = row > source.min(target);
-        let goes_down = row < source.max(target);
-        cells[row][lane] |= if goes_up { UP } else { 0 } | if goes_down { DOWN } else { 0 };
+    for row in &mut cells[top + 1..=bottom] {
+        row[lane] |= UP;
     }
 }
 

@@ -20,7 +20,7 @@ use crate::{fleet::Fleet, ledger::Random};
 const HUB: &str = "SLUICE_TEST_HUB";
 const IDENTITY: &str = "SLUICE_TEST_IDENTITY";
 /// The longest life of a leader, in milliseconds.
-const LONGEST_LIFE: u64 = 5000;
+const LONGEST_LIFE: u64 = 6000;
 
 /// Leads or waits to, if this process was started for that.
 pub(crate) fn run_if_asked() {
@@ -39,7 +39,7 @@ async fn lead(hub: &str, identity: String) {
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let client = Client::try_from(config.unwrap()).unwrap();
-    let terms = [2000, 1000, 200].map(Duration::from_millis);
+    let terms = [6000, 4000, 500].map(Duration::from_millis);
     let settings = Settings {
         allow_internal_urls: true,
         // The clusters are behind plain HTTP on loopback.

@@ -45,9 +45,23 @@ async fn a_pipeline_that_branches_is_sound() {
 async fn the_fleet_is_sound() {
     let mut shell = Shell::new().unwrap();
     shell.program("sluice", binary()).unwrap();
-    let lint = "sluice lint examples/fleet/*.yaml --checkout examples/fleet";
+    let lint = "sluice lint examples/fleet/*.yaml";
     let said = shell.sh(lint).await.unwrap();
     assert!(said.contains("no errors, 0 warnings"), "{said}");
+    // Which clusters are selected is known on the hub only.
+    for cluster in ["edge-1", "edge-6"] {
+        let plan = format!(
+            "sed 's/clusterSelector: .*/clusterRef: {{kind: GitopsCluster, name: {cluster}}}/' \
+             examples/fleet/pipeline.yaml > one.yaml; \
+             sluice plan one.yaml --checkout examples/fleet -e prod -r 9.9.9"
+        );
+        let said = shell.sh(&plan).await.unwrap();
+        let changed = format!("+++ b/clusters/{cluster}/shop.yaml");
+        assert!(
+            said.contains(&changed) && said.contains("1 value to change in 1 file"),
+            "{said}"
+        );
+    }
 }
 
 #[tokio::test]

@@ -44,8 +44,8 @@ pub(crate) struct Arguments {
     connection: ClusterFlags,
 }
 
-/// Terminals with fewer columns have no room for messages in a table.
-const NARROW: usize = 110;
+/// Before a message on a line of its own.
+const INDENT: &str = "    ";
 
 const HEADER: [&str; 5] = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"];
 
@@ -95,7 +95,8 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     })
 }
 
-/// Writes rows of the table; in a narrow terminal each event with its message on lines of their own.
+/// Writes rows of the table; where it does not fit into the terminal, each event with its message on lines of
+/// their own.
 fn write_events(
     events: &[Event],
     table: &mut TableWriter,
@@ -103,21 +104,19 @@ fn write_events(
 ) -> anyhow::Result<()> {
     let now = Timestamp::now();
     let out = &mut LineWrapper::new(out);
-    let Some(width) = terminal::width().filter(|width| *width < NARROW) else {
-        let rows: Vec<_> = events.iter().map(|event| row(event, now)).collect();
+    let rows: Vec<_> = events.iter().map(|event| row(event, now)).collect();
+    if table.fits(&HEADER, &rows) {
         return Ok(table.write(out, &HEADER, &rows)?);
-    };
-    let rows: Vec<_> = events
-        .iter()
-        .map(|event| split_message(row(event, now)))
-        .collect();
+    }
     let header = &HEADER[..HEADER.len() - 1];
+    let rows: Vec<_> = rows.into_iter().map(split_message).collect();
     let titles: Vec<_> = rows.iter().map(|(title, _)| title.clone()).collect();
     table.measure(header, &titles);
     for (title, message) in rows {
         table.write(out, header, &[title])?;
-        for line in wrap(&message, Some(width.saturating_sub(4))) {
-            writeln!(out, "    {line}")?;
+        let room = terminal::width().map(|width| width.saturating_sub(INDENT.len()));
+        for line in wrap(&message, room) {
+            writeln!(out, "{INDENT}{line}")?;
         }
     }
     Ok(())

@@ -96,6 +96,18 @@ impl TableWriter {
         all
     }
 
+    /// Whether these rows fit into the terminal without being cut.
+    pub(super) fn fits(&self, header: &[&str], rows: &[Vec<TableCell>]) -> bool {
+        let mut all = Self {
+            widths: self.widths.clone(),
+            ..*self
+        };
+        all.measure(header, rows);
+        let gaps = GAP.len() * header.len().saturating_sub(1);
+        let width = all.widths.iter().sum::<usize>() + gaps;
+        self.limit.is_none_or(|limit| width <= limit)
+    }
+
     fn shown(&self, row: &[TableCell]) -> Vec<TableCell> {
         match self.limit {
             Some(_) => row.iter().map(TableCell::shortened).collect(),

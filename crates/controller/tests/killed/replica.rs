@@ -9,6 +9,7 @@ use controller::{KubeconfigPolicy, Metrics, Settings};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{
     Api, Client, Config,
+    api::DeleteParams,
     config::{KubeConfigOptions, Kubeconfig},
 };
 use runtime::leader::{LeaderElection, LeaseTiming};
@@ -19,6 +20,7 @@ use crate::{fleet::Fleet, ledger::Random};
 /// Set in the process that only leads: the kubeconfig of the hub, and its identity.
 const HUB: &str = "SLUICE_TEST_HUB";
 const IDENTITY: &str = "SLUICE_TEST_IDENTITY";
+const LEASE: &str = "sluice";
 /// The longest life of a leader, in milliseconds.
 const LONGEST_LIFE: u64 = 6000;
 
@@ -39,14 +41,14 @@ async fn lead(hub: &str, identity: String) {
     let options = KubeConfigOptions::default();
     let config = Config::from_custom_kubeconfig(kubeconfig, &options).await;
     let client = Client::try_from(config.unwrap()).unwrap();
-    let terms = [6000, 4000, 500].map(Duration::from_millis);
+    let terms = [15_000, 10_000, 500].map(Duration::from_millis);
     let settings = Settings {
         allow_internal_urls: true,
         // The clusters are behind plain HTTP on loopback.
         kubeconfigs: KubeconfigPolicy(net::AddressPolicy::UNRESTRICTED),
         election: Some(LeaderElection {
             namespace: "default".to_owned(),
-            name: "sluice".to_owned(),
+            name: LEASE.to_owned(),
             identity,
             timing: LeaseTiming::new(terms[0], terms[1], terms[2]).unwrap(),
         }),
@@ -105,7 +107,8 @@ impl Replicas {
     }
 
     /// Waits for a leader, lets it live for a while, and kills it with SIGKILL. Another process takes its
-    /// place as the one that waits.
+    /// place as the one that waits. The Lease of the dead is deleted, so that nobody has to wait for its end:
+    /// it could be short only on a machine that has nothing else to do.
     pub(crate) async fn kill_leader(&mut self, fleet: &Fleet, random: &mut Random) {
         let at = loop {
             let holder = holder(&fleet.hub).await;
@@ -124,6 +127,9 @@ impl Replicas {
         process.kill().unwrap();
         process.wait().unwrap();
         self.deaths += 1;
+        let leases: Api<Lease> = Api::namespaced(fleet.hub.clone(), "default");
+        let deleted = leases.delete(LEASE, &DeleteParams::default()).await;
+        deleted.unwrap();
         self.add();
     }
 }
@@ -131,6 +137,6 @@ impl Replicas {
 /// Who holds the Lease.
 async fn holder(hub: &Client) -> Option<String> {
     let leases: Api<Lease> = Api::namespaced(hub.clone(), "default");
-    let lease = leases.get_opt("sluice").await.unwrap()?;
+    let lease = leases.get_opt(LEASE).await.unwrap()?;
     lease.spec?.holder_identity
 }

@@ -1,6 +1,6 @@
 //! The hub, the clusters and whoever receives the calls: in the process that is not killed.
 
-use std::{sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use api::{Pipeline, Promotion, promotion::Phase};
 use apiserver::{Server, User};
@@ -19,6 +19,8 @@ use crate::{
     objects::{clusters, install_app, kubeconfig, listen, registered, set_status},
 };
 
+/// What the rollout brings.
+const VERSION: &str = "1.1.0";
 const AT_ONCE: usize = 16;
 /// The reason of a promotion whose rollout is stopped.
 const STOPPED: &str = "RolloutStopped";
@@ -74,7 +76,18 @@ impl Fleet {
     async fn promotion(&self) -> Option<Promotion> {
         let promotions: Api<Promotion> = Api::namespaced(self.hub.clone(), "default");
         let all = promotions.list(&ListParams::default()).await;
-        all.unwrap().items.pop()
+        // Clusters that answer late at first may get what the others run already, by another one.
+        let is_ours = |it: &Promotion| it.spec.revision == VERSION;
+        all.unwrap().items.into_iter().find(is_ours)
+    }
+
+    /// The targets of batches that the promotion stores.
+    pub(crate) async fn stored_targets(&self) -> BTreeSet<String> {
+        let status = self.promotion().await.and_then(|it| it.status);
+        let rollout = status.and_then(|it| it.rollout).unwrap_or_default();
+        let started = rollout.targets.into_iter().filter(|it| it.batch.is_some());
+        let clusters = started.map(|it| it.target.strip_suffix("/app").unwrap().to_owned());
+        clusters.collect()
     }
 
     pub(crate) async fn until_observed(&self) {
@@ -89,7 +102,7 @@ impl Fleet {
 
     /// Dev runs the new version.
     pub(crate) async fn release(&self) {
-        set_status(&self.dev, "1.1.0", true).await;
+        set_status(&self.dev, VERSION, true).await;
     }
 
     pub(crate) async fn has_ended(&self) -> bool {
@@ -159,6 +172,9 @@ fn receiver(ledger: Arc<Ledger>, clients: Arc<[Client]>) -> Router {
         let clusters = targets.iter().filter_map(|it| it["cluster"].as_str());
         let clusters: Vec<String> = clusters.map(str::to_owned).collect();
         let key = headers["idempotency-key"].to_str().unwrap();
+        if body["version"] != VERSION {
+            return;
+        }
         if let Some(batch) = ledger.enter(key, &clusters) {
             tokio::spawn(deploy(ledger, clients, clusters, batch == FAILING_BATCH));
         }
@@ -176,7 +192,7 @@ async fn deploy(
         let number: usize = cluster.strip_prefix('c').unwrap().parse().unwrap();
         // Entered first: the leader starts others as soon as it sees this.
         ledger.land(cluster);
-        set_status(&clients[number], "1.1.0", !(one_fails && at == 0)).await;
+        set_status(&clients[number], VERSION, !(one_fails && at == 0)).await;
     }
 }
 

@@ -68,8 +68,8 @@ impl Ledger {
         assert!(entries.violations.is_empty(), "{:#?}", entries.violations);
     }
 
-    pub(crate) fn started(&self) -> usize {
-        self.0.lock().unwrap().started.len()
+    pub(crate) fn started(&self) -> BTreeSet<String> {
+        self.0.lock().unwrap().started.clone()
     }
 
     pub(crate) fn batches(&self) -> usize {

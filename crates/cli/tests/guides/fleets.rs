@@ -51,8 +51,9 @@ async fn deploy(client: &Client, namespace: &str, version: &str) {
         "history": [{"chartName": "shop", "chartVersion": version, "status": "deployed"}],
     }});
     let parameters = PatchParams::default();
-    let patched = api.patch_status("shop", &parameters, &Patch::Merge(&status));
-    patched.await.unwrap();
+    let patch = Patch::Merge(&status);
+    let patched = api.patch_status("shop", &parameters, &patch).await;
+    patched.unwrap();
 }
 
 /// Six clusters that run 1.4.0, and their GitopsClusters.

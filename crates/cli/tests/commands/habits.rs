@@ -241,10 +241,10 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
         "fleet",
         "--manual",
         "prod",
-        "--feedback",
-        "comment",
         "--after",
         "prod=dev",
+        "--feedback",
+        "comment",
     ];
     let manifest = offline(&[&typed[..], &["--export", "-n", "shop"]].concat()).await;
     assert_eq!(manifest.code, 0, "{}", manifest.err);

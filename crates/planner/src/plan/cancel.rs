@@ -77,7 +77,7 @@ fn nothing_to_cancel(input: &PlanInput<'_>, environment: &str) -> String {
     let is_rolling = |it: &&Promotion| {
         it.spec.environment == environment && it.spec.rollout.is_some() && is_unmerged(it)
     };
-    match here.any(|it| is_rolling(it)) {
+    match here.any(is_rolling) {
         true => format!("{text}; a rollout that has begun can be stopped or rolled back"),
         false => text.to_owned(),
     }

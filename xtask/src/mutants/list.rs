@@ -137,7 +137,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     ),
     planner(
         (
-            "readiness",
+            "gate readiness",
             "a revision that one source lacks counts as common",
         ),
         "crates/planner/src/plan/common_revision.rs",
@@ -149,7 +149,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     ),
     planner(
         (
-            "readiness",
+            "gate readiness",
             "a revision that a source rejected counts as common",
         ),
         "crates/planner/src/plan/common_revision.rs",
@@ -161,7 +161,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     ),
     planner(
         (
-            "readiness",
+            "gate readiness",
             "a revision that failed in a source since counts as common",
         ),
         "crates/planner/src/plan/common_revision.rs",
@@ -172,7 +172,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         "of_several_sources_the_newest_common_revision_counts",
     ),
     planner(
-        ("soak", "one source that has soaked is enough"),
+        ("gate soak", "one source that has soaked is enough"),
         "crates/planner/src/gate/soak.rs",
         (
             "soaking.max_by_key(|(_, opens_at)| *opens_at)?",
@@ -181,7 +181,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         "every_source_must_be_ready_checked_and_soaked_and_is_named",
     ),
     planner(
-        ("signature", "the signature in one source is enough"),
+        ("gate signature", "the signature in one source is enough"),
         "crates/planner/src/gate/signature.rs",
         (
             "names.find(|name| !self.is_signed_in(name))",
@@ -328,8 +328,8 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         ("gate signature", "a revision that nobody verified passes"),
         "crates/planner/src/gate/signature.rs",
         (
-            "        (!is_signed).then(|| {",
-            "        (is_signed && !is_signed).then(|| {",
+            "let whose = self.unsigned_source()?;",
+            "let whose = self.unsigned_source().filter(|_| false)?;",
         ),
         "only_what_flux_verified_is_promoted",
     ),

@@ -27,7 +27,8 @@ pub(super) fn remember(
 ) {
     let mut arrivals: Vec<(&TargetStatus, (&str, bool))> = after
         .iter()
-        .filter_map(|target| Some((target, arrival(before, target)?)))
+        .enumerate()
+        .filter_map(|(at, target)| Some((target, arrival(before, at, target)?)))
         .collect();
     // Several may arrive at once when nothing was known: the newest must end up first.
     let shown = |target: &TargetStatus| target.shown_revision().unwrap_or_default();
@@ -129,13 +130,20 @@ pub(crate) fn push_front(revisions: &mut Vec<String>, revision: &str) {
     revisions.truncate(REMEMBERED);
 }
 
-/// The revision that a target has begun to run, and whether it ran another one before.
-fn arrival<'a>(before: &[TargetStatus], target: &'a TargetStatus) -> Option<(&'a str, bool)> {
+/// The revision that a target has begun to run, and whether it ran another one before. Targets are mostly at
+/// the same place as before, which spares a search for each.
+fn arrival<'a>(
+    before: &[TargetStatus],
+    at: usize,
+    target: &'a TargetStatus,
+) -> Option<(&'a str, bool)> {
     let revision = target.revision.as_deref()?;
-    let known = before.iter().find(|known| {
+    let is_same = |known: &&TargetStatus| {
         known.namespace == target.namespace
             && site::cluster_of_status(known) == site::cluster_of_status(target)
-    });
+    };
+    let here = before.get(at).filter(is_same);
+    let known = here.or_else(|| before.iter().find(is_same));
     match known.and_then(|known| known.revision.as_deref()) {
         Some(known) if known == revision => None,
         Some(_) => Some((revision, true)),

@@ -103,7 +103,6 @@ impl JsonSchema for TargetLimit {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         json_schema!({
             "x-kubernetes-int-or-string": true,
-            "anyOf": [{ "type": "integer" }, { "type": "string" }],
             "minimum": 0,
             "pattern": "^(100|[1-9]?[0-9])%$"
         })

@@ -100,7 +100,7 @@ impl World {
         };
         let ring = match number {
             _ if number == count => "none",
-            _ if number % 50 == 0 => "canary",
+            _ if number.is_multiple_of(50) => "canary",
             _ => "rest",
         };
         let server = format!("{address}/c{number}");
@@ -110,23 +110,20 @@ impl World {
 
     /// Counts every change of the Pipeline and of Promotions, by a watch.
     fn count_changes(&self) {
-        let count = |changes: Arc<AtomicUsize>| {
+        let count = |changes: &AtomicUsize| {
             changes.fetch_add(1, Ordering::Relaxed);
+            std::future::ready(Ok(()))
         };
         let pipelines: Api<Pipeline> = Api::namespaced(self.hub.clone(), "default");
         let promotions: Api<Promotion> = Api::namespaced(self.hub.clone(), "default");
         let (one, other) = (self.changes.clone(), self.changes.clone());
         tokio::spawn(async move {
             let stream = watcher(pipelines, watcher::Config::default());
-            let _ = stream
-                .try_for_each(|_| std::future::ready(Ok(count(one.clone()))))
-                .await;
+            let _ = stream.try_for_each(|_| count(&one)).await;
         });
         tokio::spawn(async move {
             let stream = watcher(promotions, watcher::Config::default());
-            let _ = stream
-                .try_for_each(|_| std::future::ready(Ok(count(other.clone()))))
-                .await;
+            let _ = stream.try_for_each(|_| count(&other)).await;
         });
     }
 

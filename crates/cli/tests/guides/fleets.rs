@@ -1,7 +1,10 @@
 //! The guide about rollouts in waves, with a fleet of embedded APIs that stand for the clusters.
 
 use apiserver::{ServeHandle, ServeOptions, Server};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::{
+    api::core::v1::Namespace,
+    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+};
 use kube::{
     Api, Client, Config,
     api::{ApiResource, DynamicObject, GroupVersionKind, Patch, PatchParams, PostParams},
@@ -28,6 +31,13 @@ async fn define_flux(client: &Client) {
         let parameters = PostParams::default();
         definitions.create(&parameters, &definition).await.unwrap();
     }
+}
+
+async fn create_namespace(client: &Client, name: &str) {
+    let namespaces: Api<Namespace> = Api::all(client.clone());
+    let namespace = serde_json::from_value(json!({"metadata": {"name": name}})).unwrap();
+    let parameters = PostParams::default();
+    namespaces.create(&parameters, &namespace).await.unwrap();
 }
 
 /// Says that the app is ready at a version, as Flux would.
@@ -63,6 +73,7 @@ async fn fleet(shell: &mut Shell) -> Vec<EdgeCluster> {
         let server = Server::in_memory();
         let client = server.client();
         define_flux(&client).await;
+        create_namespace(&client, "shop").await;
         deploy(&client, "shop", "1.4.0").await;
         let folder = shell.folder().join(format!("edge-{number}"));
         let served = server.serve(ServeOptions::new(folder)).await.unwrap();

@@ -1,6 +1,6 @@
 //! Gate `targets`: the targets of the site have been observed, can be read, and have the app.
 
-use api::pipeline::PromotionSettings;
+use api::pipeline::{PromotionSettings, TargetProblem};
 
 use super::{Ask, EnvironmentQuestion, Gate, GateStage, GateVerdict, SiteQuestion};
 use crate::{
@@ -45,11 +45,11 @@ fn site(question: &SiteQuestion<'_>) -> GateVerdict {
     if question.site.targets.is_empty() {
         return GateVerdict::Wait(not_observed(name));
     }
+    let mut unreadable = question.site.unreadable();
     // A rollout goes on without targets that cannot be reached, as far as its limits allow.
     if settings(question).is_some_and(|it| it.rollout.is_some()) {
-        return GateVerdict::Pass;
+        unreadable.retain(|target| target.problem == Some(TargetProblem::NotSynced));
     }
-    let mut unreadable = question.site.unreadable();
     if installs_app(question) {
         unreadable.retain(|target| !target.problem.is_some_and(is_absence));
     }

@@ -4,6 +4,7 @@ use api::{
     Promotion,
     pipeline::{
         Environment, OnNewRevision, PromotionSettings, PromotionSummary, Request, RequestKind,
+        TargetStatus,
     },
     promotion::Phase,
 };
@@ -134,13 +135,26 @@ impl<'a> SitePlanner<'a> {
         let is_deploying = || site.promotions.iter().any(|it| is_deploying(it));
         let is_moving = wanted.request.is_some()
             && (is_deploying() || site.failed_at_another(&wanted.revision));
-        if site.runs(&wanted.revision) && !is_moving {
+        let has_it = site.runs(&wanted.revision) || self.is_rolled_out(wanted, site);
+        if has_it && !is_moving {
             return SiteDecision {
                 steps: self.withdraw_stale(wanted, site),
                 ..SiteDecision::default()
             };
         }
         self.start_if_gates_pass(question)
+    }
+
+    /// Whether every target that can be reached runs the revision, where promotions go in waves: the others
+    /// get it when they come back.
+    fn is_rolled_out(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> bool {
+        let unreadable = site.unreadable();
+        let is_reachable =
+            |it: &&&TargetStatus| !unreadable.iter().any(|other| std::ptr::eq(*other, **it));
+        let mut reachable = site.targets.iter().filter(is_reachable).peekable();
+        self.settings.rollout.is_some()
+            && reachable.peek().is_some()
+            && reachable.all(|it| it.revision.as_ref() == Some(&wanted.revision))
     }
 
     /// Starts the promotion, or says which gate does not pass. Where the revision fails a gate, what

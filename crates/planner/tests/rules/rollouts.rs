@@ -208,6 +208,22 @@ fn a_cluster_that_returns_after_the_end_gets_the_revision() {
 }
 
 #[test]
+fn what_the_fleet_runs_already_is_not_promoted_while_clusters_are_unknown() {
+    let mut fleet = Fleet::new(4, rollout(json!({"waves": [{}]})));
+    fleet.release("1.0.0");
+    fleet.restart(&[]);
+    fleet.settle();
+    fleet.restart(&[0, 1]);
+    fleet.settle();
+    for index in 2..4 {
+        fleet.unreach(index);
+    }
+    fleet.restart(&[0, 1, 2, 3]);
+    fleet.settle();
+    assert_eq!(fleet.world.promotions.len(), 0);
+}
+
+#[test]
 fn more_unreachable_than_allowed_wait() {
     let settings = rollout(json!({"waves": [{"percent": 50}, {}], "maxUnreachable": "25%"}));
     let mut fleet = Fleet::new(8, settings);

@@ -12,7 +12,8 @@ use crate::{
 
 /// The pull request is open, and the process died before it knew.
 async fn opened_and_died() -> Stage {
-    let stage = Stage::running(&json!({})).await;
+    // What pull requests show is not begun once they have ended.
+    let stage = Stage::running(&json!({"feedback": []})).await;
     stage.injector.hold_next("/pulls", HeldPart::Answer);
     stage.deploy("dev", "1.1.0").await;
     stage.injector.holds().await;

@@ -72,7 +72,7 @@ async fn a_pipeline_without_environments_stops_nothing() {
 
 #[tokio::test]
 async fn nothing_is_pushed_or_changed_again_at_every_look() {
-    let stage = Stage::with_pull_request(&json!({})).await;
+    let stage = Stage::with_pull_request(&json!({"feedback": []})).await;
     stage.world.repository.merge(1).await.unwrap();
     stage.world.expect("prod 1.1.0 Deploying").await;
     let is_outside = |effect: &&String| !effect.contains("/apis/");

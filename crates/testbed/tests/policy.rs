@@ -989,7 +989,9 @@ async fn the_early_group_gives_nobody_more_rights() {
         refused,
     )
     .await;
-    check("patcher", edited("6/name", json!("production")), refused).await;
+    // What comes after it then comes after another one.
+    let both = "may not weaken or remove what guards prod, live of pipeline shop: the verb approve";
+    check("patcher", edited("6/name", json!("production")), both).await;
     let suspend = json!({"spec": {"suspend": true}});
     check(
         "patcher",

@@ -97,7 +97,6 @@ fn gallery(world: &World) {
             "reason": "SecretMissing", "message": "the Secret forge does not exist; create it",
         }}}),
     );
-    world.create(&regions());
     let mut suspended = pipeline("search");
     suspended["spec"]["suspend"] = json!(true);
     world.create(&suspended);
@@ -168,6 +167,7 @@ fn every_page_reads_well_wide_and_narrow_light_and_dark() {
     };
     let world = World::new();
     gallery(&world);
+    world.create(&regions());
     world.go(&mut browser, "/pipelines");
     check(&mut browser, "sign-in");
     browser.fill("#token", "of nobody");

@@ -58,53 +58,53 @@ const fn other(
 
 pub(super) const MUTATIONS: &[Mutation] = &[
     planner(
-        ("rollout", "unreachable targets take no place"),
+        ("gate rollout", "unreachable targets take no place"),
         "crates/planner/src/rollout/next.rs",
         (
             "let room = limit.saturating_sub(in_flight.len());",
             "let room = limit;",
         ),
-        "rollouts::properties::no_fleet_exceeds_its_limits",
+        "no_fleet_exceeds_its_limits",
     ),
     planner(
-        ("rollout", "a stop starts further targets"),
+        ("gate rollout", "a stop starts further targets"),
         "crates/planner/src/rollout/next.rs",
         (
             "if let Some(hold) = self.stopped(rollout) {",
             "if let Some(hold) = self.stopped(rollout).filter(|_| false) {",
         ),
-        "rollouts::properties::no_fleet_exceeds_its_limits",
+        "no_fleet_exceeds_its_limits",
     ),
     planner(
-        ("rollout", "targets are started before their wave"),
+        ("gate rollout", "targets are started before their wave"),
         "crates/planner/src/rollout/next.rs",
         (
             "it.wave <= number && self.is_startable(it)",
             "it.wave <= number + 1 && self.is_startable(it)",
         ),
-        "rollouts::properties::no_fleet_exceeds_its_limits",
+        "no_fleet_exceeds_its_limits",
     ),
     planner(
-        ("rollout", "failures never stop it"),
+        ("gate rollout", "failures never stop it"),
         "crates/planner/src/rollout/facts.rs",
         (
             "rollout.stopped.is_some() || rollout.failed.len() <= allowed",
             "rollout.stopped.is_some() || rollout.failed.len() <= allowed + 100",
         ),
-        "rollouts::more_failures_than_allowed_stop_it_and_removing_them_lifts_nothing",
+        "more_failures_than_allowed_stop_it_and_removing_them_lifts_nothing",
     ),
     planner(
-        ("rollout", "a wave does not soak"),
+        ("gate rollout", "a wave does not soak"),
         "crates/planner/src/rollout/facts.rs",
         (
             "RolloutState::Ready => self.soaked_at(number, target) <= self.now,",
             "RolloutState::Ready => self.soaked_at(number, target) <= self.now || true,",
         ),
-        "rollouts::waves_follow_one_another_in_batches",
+        "waves_follow_one_another_in_batches",
     ),
     planner(
         (
-            "rollout",
+            "gate rollout",
             "the time in which a cluster is unreachable counts",
         ),
         "crates/planner/src/rollout/facts.rs",
@@ -112,11 +112,11 @@ pub(super) const MUTATIONS: &[Mutation] = &[
             "target.unreachable_seconds += seconds.max(0);",
             "target.unreachable_seconds += seconds.min(0);",
         ),
-        "rollouts::the_clock_of_a_deployment_stands_still_while_its_cluster_is_unreachable",
+        "the_clock_of_a_deployment_stands_still_while_its_cluster_is_unreachable",
     ),
     planner(
         (
-            "rollout",
+            "gate rollout",
             "clusters that were not read yet count as unreachable",
         ),
         "crates/planner/src/rollout.rs",
@@ -124,16 +124,16 @@ pub(super) const MUTATIONS: &[Mutation] = &[
             "it != TargetProblem::NotSynced && !(self.installs_app",
             "!(self.installs_app",
         ),
-        "rollouts::a_wave_is_not_done_before_its_clusters_were_read",
+        "a_wave_is_not_done_before_its_clusters_were_read",
     ),
     planner(
-        ("rollout", "a newer revision does not wait"),
+        ("gate rollout", "a newer revision does not wait"),
         "crates/planner/src/plan/site.rs",
         (
             "!restarts && is_rolling_out(",
             "restarts && is_rolling_out(",
         ),
-        "rollouts::a_newer_revision_waits_or_restarts",
+        "a_newer_revision_waits_or_restarts",
     ),
     planner(
         (

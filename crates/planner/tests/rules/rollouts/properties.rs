@@ -106,7 +106,11 @@ fn happen(fleet: &mut Fleet, happening: &Happening) {
             }
         }
         Happening::Relapse(index) => fleet.relapse(index % size),
-        Happening::Unreach(index) => fleet.unreach(index % size),
+        // As often as not one that was started: then it takes a place.
+        Happening::Unreach(index) => {
+            let started = nth(index / 2).filter(|_| index % 2 == 0);
+            fleet.unreach(started.unwrap_or(index % size));
+        }
         Happening::Reach(index) => fleet.reach(index % size),
         Happening::Join => drop(fleet.join()),
         Happening::Remove(index) if size > 2 => fleet.remove(index % size),

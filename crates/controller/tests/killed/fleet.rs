@@ -22,6 +22,8 @@ use crate::{
 /// What the rollout brings.
 const VERSION: &str = "1.1.0";
 const AT_ONCE: usize = 16;
+/// How long a target takes.
+const DEPLOYMENT: Duration = Duration::from_millis(100);
 /// The reason of a promotion whose rollout is stopped.
 const STOPPED: &str = "RolloutStopped";
 
@@ -176,19 +178,20 @@ fn receiver(ledger: Arc<Ledger>, clients: Arc<[Client]>) -> Router {
             return;
         }
         if let Some(batch) = ledger.enter(key, &clusters) {
-            tokio::spawn(deploy(ledger, clients, clusters, batch == FAILING_BATCH));
+            tokio::spawn(deploy(ledger, clients, clusters, batch));
         }
     };
     Router::new().fallback(receive)
 }
 
-async fn deploy(
-    ledger: Arc<Ledger>,
-    clients: Arc<[Client]>,
-    clusters: Vec<String>,
-    one_fails: bool,
-) {
+async fn deploy(ledger: Arc<Ledger>, clients: Arc<[Client]>, clusters: Vec<String>, batch: usize) {
+    let one_fails = batch == FAILING_BATCH;
     for (at, cluster) in clusters.iter().enumerate() {
+        // Deployments take their time, so that leaders die while targets are in flight.
+        tokio::time::sleep(DEPLOYMENT).await;
+        while batch == STOPPED_BATCH && at == 0 && ledger.stops() < 2 {
+            tokio::time::sleep(DEPLOYMENT).await;
+        }
         let number: usize = cluster.strip_prefix('c').unwrap().parse().unwrap();
         // Entered first: the leader starts others as soon as it sees this.
         ledger.land(cluster);

@@ -19,6 +19,8 @@ struct Entries {
     started: BTreeSet<String>,
     in_flight: BTreeSet<String>,
     is_stopped: bool,
+    /// How often it was stopped.
+    stops: usize,
     violations: Vec<String>,
 }
 
@@ -60,7 +62,14 @@ impl Ledger {
 
     /// The stored promotion says that it is stopped, or will be resumed.
     pub(crate) fn set_stopped(&self, is_stopped: bool) {
-        self.0.lock().unwrap().is_stopped = is_stopped;
+        let mut entries = self.0.lock().unwrap();
+        entries.is_stopped = is_stopped;
+        entries.stops += usize::from(is_stopped);
+    }
+
+    /// How often it was stopped.
+    pub(crate) fn stops(&self) -> usize {
+        self.0.lock().unwrap().stops
     }
 
     pub(crate) fn assert_sound(&self) {

@@ -38,7 +38,7 @@ fn replica() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-#[ignore = "takes minutes on a quiet machine: cargo test -p sluice-controller --test killed -- --ignored"]
+#[ignore = "takes a minute: cargo test --release -p sluice-controller --test killed -- --ignored"]
 async fn nothing_is_started_twice_or_too_soon_whenever_the_leader_dies() {
     let fleet = Fleet::start().await;
     let mut replicas = Replicas::start(&fleet).await;

@@ -23,7 +23,11 @@ const IDENTITY: &str = "SLUICE_TEST_IDENTITY";
 const LEASE: &str = "sluice";
 /// The longest life of a leader, in milliseconds. It waits for clusters to answer at first, so that many
 /// lives end before it started anything, and some while it does.
-const LONGEST_LIFE: u64 = 16_000;
+const LONGEST_LIFE: u64 = if cfg!(debug_assertions) {
+    16_000
+} else {
+    4_000
+};
 
 /// Leads or waits to, if this process was started for that.
 pub(crate) fn run_if_asked() {

@@ -135,7 +135,8 @@ impl<'a> RolloutContext<'a> {
         let Some(status) = self.targets.get(&target.target) else {
             return RolloutState::Removed;
         };
-        if self.is_ready(status) {
+        let is_about_to_change = target.other_revision_landed && target.batch.is_none();
+        if self.is_ready(status) && !is_about_to_change {
             return RolloutState::Ready;
         }
         match (target.failed, target.ready, self.is_unreachable(status)) {

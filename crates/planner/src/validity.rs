@@ -14,6 +14,7 @@ use api::{
         AppReference, PipelineSpec, PromotionSettings, Scope, SourceKind, Strategy, TargetLimit,
     },
 };
+use kube::core::Selector;
 
 /// The fields of a tag.
 const TAG_FIELDS: [&str; 4] = ["${environment}", "${cluster}", "${namespace}", "${version}"];
@@ -105,9 +106,11 @@ fn invalid_rollout(settings: &PromotionSettings) -> Option<String> {
     waves.find_map(|(number, wave)| {
         let percent = wave.percent.filter(|it| !(1..=100).contains(it));
         let concurrent = wave.max_concurrent.filter(|it| *it < 1);
-        let text = match (percent, concurrent) {
-            (Some(percent), _) => format!("percent {percent}; it must be from 1 to 100"),
-            (_, Some(most)) => format!("maxConcurrent {most}; it must be at least 1"),
+        let selector = wave.selector.clone().map(Selector::try_from);
+        let text = match (percent, concurrent, selector) {
+            (Some(percent), _, _) => format!("percent {percent}; it must be from 1 to 100"),
+            (_, Some(most), _) => format!("maxConcurrent {most}; it must be at least 1"),
+            (_, _, Some(Err(error))) => format!("a selector that cannot be read: {error}"),
             _ => return None,
         };
         Some(format!("has a wave {} with {text}", number + 1))

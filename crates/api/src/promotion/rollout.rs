@@ -94,6 +94,10 @@ pub struct RolloutTarget {
     /// that people approved, and are started in batches of their own.
     #[serde(default, skip_serializing_if = "is_default")]
     pub joined: bool,
+    /// Whether an earlier promotion brought another revision into git for it that it may not run yet: it is
+    /// started even if it still runs this one.
+    #[serde(default, skip_serializing_if = "is_default")]
+    pub other_revision_landed: bool,
     /// The number of the batch that it was started with, from 1.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub batch: Option<i64>,

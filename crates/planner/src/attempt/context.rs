@@ -115,6 +115,11 @@ impl<'a> AttemptContext<'a> {
         }
     }
 
+    /// The other promotions into the site.
+    pub(super) fn other_promotions(&self) -> impl Iterator<Item = &'a Promotion> {
+        self.site.others(self.promotion)
+    }
+
     fn environment(&self) -> Option<&'a Environment> {
         let name = &self.promotion.spec.environment;
         let mut environments = self.pipeline.spec.environments.iter();

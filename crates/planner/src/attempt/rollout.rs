@@ -1,7 +1,7 @@
 //! The phases of a promotion that goes in waves: each batch is proposed, merged and deployed like a promotion
 //! of its own, and the next one is stored before it is carried out.
 
-use api::promotion::{Phase, PromotionStatus, RolloutStatus};
+use api::promotion::{Phase, PromotionStatus};
 
 use super::{
     AttemptPlan,
@@ -24,7 +24,7 @@ impl<'a> Attempt<'a> {
         let Some(context) = self.rollout_context() else {
             return stay(self.status);
         };
-        let rollout = context.updated(Some(rollout));
+        let rollout = context.updated(rollout);
         let next = context.next(&rollout);
         let has_open_batch = rollout.open_batch().is_some();
         self.status.rollout = Some(rollout);
@@ -66,11 +66,10 @@ impl<'a> Attempt<'a> {
         if let Some(hold) = self.context.hold() {
             return self.wait((hold.reason.word(), hold.message()), hold.opens_at);
         }
-        let Some(context) = self.rollout_context() else {
+        let context = self.rollout_context();
+        let (Some(context), Some(rollout)) = (context, self.status.rollout.take()) else {
             return stay(self.status);
         };
-        let rollout = self.status.rollout.take();
-        let rollout = rollout.unwrap_or_else(|| context.updated(None));
         let rollout = context.started(rollout, &batch);
         let message = format!(
             "batch {} starts: {}",
@@ -88,9 +87,9 @@ impl<'a> Attempt<'a> {
         let Some(context) = self.rollout_context() else {
             return stay(self.status);
         };
-        let rollout = context.updated(None);
+        let others = self.context.other_promotions();
         // A wave without targets, or whose targets all run the revision, is done at once.
-        let rollout = context.updated(Some(&rollout));
+        let rollout = context.updated(&context.begin(others));
         let next = context.next(&rollout);
         self.status.rollout = Some(rollout);
         self.status.started_at = self.status.started_at.or(Some(stored(self.now)));
@@ -183,18 +182,14 @@ fn forget_batch(status: &mut PromotionStatus) {
 
 /// Records that the change of the open batch has landed.
 pub(super) fn land_batch(status: &mut PromotionStatus, now: Timestamp) {
-    let (url, commit) = (status.url.clone(), status.commit.clone());
-    let batches = status
-        .rollout
-        .as_mut()
-        .map(|it: &mut RolloutStatus| &mut it.batches);
-    let Some(batch) = batches.and_then(|it| it.last_mut()) else {
+    let rollout = status.rollout.as_mut();
+    let Some(batch) = rollout.and_then(|it| it.batches.last_mut()) else {
         return;
     };
     if batch.landed_at.is_none() {
         batch.landed_at = Some(stored(now));
-        batch.url = url;
-        batch.commit = commit;
+        batch.url.clone_from(&status.url);
+        batch.commit.clone_from(&status.commit);
     }
     status.merged_at.get_or_insert(stored(now));
 }

@@ -118,8 +118,9 @@ pub(crate) fn missing(
     planned: &[Step],
 ) -> Vec<Step> {
     let mut arrived = arrived(input, environment);
-    arrived.extend(rolled_out(input, environment));
-    arrived.dedup();
+    let is_new = |it: &(String, String)| !arrived.contains(it);
+    let rolled_out: Vec<_> = rolled_out(input, environment).filter(is_new).collect();
+    arrived.extend(rolled_out);
     let entering = entering(input, environment, planned);
     let arrived = arrived.into_iter().map(|it| (CheckCause::Verify, it));
     let entering = entering.into_iter().map(|it| (CheckCause::Promotion, it));

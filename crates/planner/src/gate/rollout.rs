@@ -29,7 +29,7 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
     if let Some(hold) = asked_to_stop(question) {
         return GateVerdict::Wait(hold);
     }
-    let rollout = context.updated(Some(stored));
+    let rollout = context.updated(stored);
     match context.next(&rollout) {
         NextBatch::Open | NextBatch::Start(_) | NextBatch::Finished => GateVerdict::Pass,
         NextBatch::Hold(hold) => GateVerdict::Wait(hold),

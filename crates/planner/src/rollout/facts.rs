@@ -19,10 +19,7 @@ use crate::{
 
 impl RolloutContext<'_> {
     /// The rollout with everything that is known now.
-    pub(crate) fn updated(&self, rollout: Option<&RolloutStatus>) -> RolloutStatus {
-        let Some(rollout) = rollout else {
-            return self.begin();
-        };
+    pub(crate) fn updated(&self, rollout: &RolloutStatus) -> RolloutStatus {
         let mut rollout = rollout.clone();
         self.add_joined(&mut rollout);
         self.apply_orders(&mut rollout);

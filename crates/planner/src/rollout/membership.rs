@@ -1,19 +1,34 @@
 //! Which wave a target belongs to. Computed when the rollout starts, and stored.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
+    Promotion,
     names::short_hash,
     pipeline::{TargetStatus, Wave},
     promotion::{RolloutStatus, RolloutTarget, WaveStatus},
 };
 
-use super::RolloutContext;
-use crate::time::stored;
+use super::{RolloutContext, landed_at};
+use crate::{
+    promotion_phase::merged_at,
+    time::{Timestamp, stored},
+};
 
 impl RolloutContext<'_> {
-    /// The rollout before its first target is started.
-    pub(super) fn begin(&self) -> RolloutStatus {
+    /// The rollout before its first target is started; `others` are the other promotions into its environment.
+    pub(crate) fn begin<'b>(&self, others: impl Iterator<Item = &'b Promotion>) -> RolloutStatus {
+        let mut rollout = self.assigned();
+        let landed = last_landed(others, self.targets.keys());
+        for target in &mut rollout.targets {
+            let last = landed.get(target.target.as_str());
+            let is_other = last.is_some_and(|(_, revision)| *revision != self.spec.revision);
+            target.other_revision_landed = is_other;
+        }
+        rollout
+    }
+
+    fn assigned(&self) -> RolloutStatus {
         let total = self.targets.len();
         let mut left: Vec<_> = self.targets.iter().collect();
         left.sort_by_cached_key(|(key, _)| stable_order(key));
@@ -61,9 +76,38 @@ impl RolloutContext<'_> {
             return;
         }
         joined.sort_by_cached_key(|it| stable_order(&it.target));
-        rollout.targets.append(&mut joined);
         // A wave that is done is not opened again: what comes that late is started beside it.
+        rollout.targets.append(&mut joined);
     }
+}
+
+/// The revision of the promotion that landed last in each target, and when.
+fn last_landed<'a, 'k>(
+    promotions: impl Iterator<Item = &'a Promotion>,
+    all: impl Iterator<Item = &'k String> + Clone,
+) -> BTreeMap<String, (Timestamp, &'a str)> {
+    let mut landed: BTreeMap<String, (Timestamp, &str)> = BTreeMap::new();
+    for promotion in promotions {
+        let rollout = promotion.status.as_ref().and_then(|it| it.rollout.as_ref());
+        let here: Vec<(&String, Timestamp)> = match (rollout, merged_at(promotion)) {
+            (Some(rollout), _) => {
+                let targets = rollout.targets.iter();
+                let landed = |it| landed_at(it, &rollout.batches);
+                targets
+                    .filter_map(|it| Some((&it.target, landed(it)?)))
+                    .collect()
+            }
+            (None, Some(at)) => all.clone().map(|key| (key, at)).collect(),
+            (None, None) => continue,
+        };
+        for (key, at) in here {
+            let last = landed
+                .entry(key.clone())
+                .or_insert((at, &promotion.spec.revision));
+            *last = (*last).max((at, &promotion.spec.revision));
+        }
+    }
+    landed
 }
 
 fn member(key: &str, wave: usize) -> RolloutTarget {

@@ -88,7 +88,7 @@ pub fn rollout_view(
     let has_ended = has_ended(promotion);
     let rollout = match has_ended {
         true => stored.clone(),
-        false => context.updated(Some(stored)),
+        false => context.updated(stored),
     };
     let waves = 0..rollout.waves.len();
     Some(RolloutView {

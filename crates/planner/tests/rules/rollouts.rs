@@ -315,6 +315,21 @@ fn a_rollback_ignores_soak_and_failures_and_keeps_the_batches() {
 }
 
 #[test]
+fn a_rollback_also_reaches_targets_whose_change_landed_and_that_do_not_run_it_yet() {
+    let mut fleet = Fleet::new(6, rollout(json!({"waves": [{"maxConcurrent": 2}]})));
+    fleet.settle();
+    let landed = fleet.in_flight();
+    assert_eq!(landed.len(), 2);
+    fleet.request(RequestKind::Rollback, "1.0.0");
+    fleet.settle();
+    assert_eq!((fleet.revision(), fleet.started()), ("1.0.0", 2));
+    for index in landed {
+        assert_eq!(fleet.desired(index).as_deref(), Some("1.0.0"));
+    }
+    assert_eq!(fleet.phase(), Some(Phase::Succeeded));
+}
+
+#[test]
 fn clusters_that_ask_get_the_revision_of_their_batch() {
     let settings = rollout(json!({"waves": [{"maxConcurrent": 1}]}));
     let mut fleet = Fleet::new(3, settings);
@@ -339,6 +354,10 @@ fn settings_that_cannot_work_are_invalid() {
     for (value, expected) in [
         (json!({"maxFailures": "many"}), "maxFailures"),
         (json!({"waves": [{"percent": 0}]}), "percent 0"),
+        (
+            json!({"waves": [{"selector": {"matchExpressions": [{"key": "ring", "operator": "Odd"}]}}]}),
+            "a wave 1 with a selector that cannot be read",
+        ),
         (
             json!({"waves": [{}, {"maxConcurrent": 0}]}),
             "a wave 2 with maxConcurrent 0",

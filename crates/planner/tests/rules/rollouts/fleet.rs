@@ -218,9 +218,11 @@ impl Fleet {
                 before.is_none_or(|it| it.batch == batch),
                 "{key:?} is started twice"
             );
+            let cluster = &self.clusters[index];
             let start = Start {
                 batch,
-                is_over: false,
+                is_over: cluster.ready_since.is_some()
+                    && cluster.revision == promotion.spec.revision,
             };
             self.starts.entry(key).or_insert(start);
         }

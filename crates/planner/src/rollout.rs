@@ -127,6 +127,10 @@ impl<'a> RolloutContext<'a> {
         })
     }
 
+    pub(crate) fn has_targets(&self) -> bool {
+        !self.targets.is_empty()
+    }
+
     /// The state of a target.
     pub(crate) fn state(&self, target: &RolloutTarget) -> RolloutState {
         if target.skipped {

@@ -5,9 +5,11 @@ use api::promotion::{Phase, PromotionStatus};
 
 use super::{
     AttemptPlan,
+    context::AttemptContext,
     lifecycle::{Attempt, stay},
 };
 use crate::{
+    gate::targets,
     rollout::{NextBatch, RolloutContext, RolloutState},
     time::{Timestamp, stored},
 };
@@ -22,7 +24,7 @@ impl<'a> Attempt<'a> {
             };
         };
         let Some(context) = self.rollout_context() else {
-            return stay(self.status);
+            return self.wait_for_targets();
         };
         let rollout = context.updated(rollout);
         let next = context.next(&rollout);
@@ -37,14 +39,22 @@ impl<'a> Attempt<'a> {
         }
     }
 
+    /// Nothing while no target is known: the promotion may be seen before the status of the pipeline that it
+    /// was planned from, and a rollout without targets would end at once.
     fn rollout_context(&self) -> Option<RolloutContext<'a>> {
-        let status = self.context.pipeline.status.as_ref()?;
-        RolloutContext::of(
-            self.context.pipeline,
-            status,
-            self.context.promotion,
-            self.now,
-        )
+        let AttemptContext {
+            pipeline,
+            promotion,
+            ..
+        } = self.context;
+        let status = pipeline.status.as_ref()?;
+        let context = RolloutContext::of(pipeline, status, promotion, self.now)?;
+        context.has_targets().then_some(context)
+    }
+
+    fn wait_for_targets(self) -> AttemptPlan {
+        let hold = targets::not_observed(&self.context.promotion.spec.environment);
+        self.wait((hold.reason.word(), hold.message()), None)
     }
 
     /// Every batch has landed: waits, or stores the next one.
@@ -74,7 +84,7 @@ impl<'a> Attempt<'a> {
         let message = format!(
             "batch {} starts: {}",
             rollout.batches.len(),
-            targets(batch.len())
+            count_of_targets(batch.len())
         );
         self.status.rollout = Some(rollout);
         forget_batch(&mut self.status);
@@ -85,7 +95,7 @@ impl<'a> Attempt<'a> {
     /// Nothing has been started: the waves are computed, and the first batch is stored.
     pub(super) fn begin_rollout(mut self) -> AttemptPlan {
         let Some(context) = self.rollout_context() else {
-            return stay(self.status);
+            return self.wait_for_targets();
         };
         let others = self.context.other_promotions();
         // A wave without targets, or whose targets all run the revision, is done at once.
@@ -162,7 +172,7 @@ impl<'a> Attempt<'a> {
     }
 }
 
-fn targets(count: usize) -> String {
+fn count_of_targets(count: usize) -> String {
     match count {
         1 => "1 target".to_owned(),
         _ => format!("{count} targets"),

@@ -124,7 +124,7 @@ impl Fleet {
         self.world.promotions.clone()
     }
 
-    fn pipeline_pass(&mut self) {
+    pub(super) fn pipeline_pass(&mut self) {
         let mut model = self.world.model();
         let prod: &mut EnvironmentStatus = model.environments.get_mut("prod").unwrap();
         let known = std::mem::take(&mut prod.targets);
@@ -164,6 +164,13 @@ impl Fleet {
         if orders.stopped.is_some() {
             self.stopped.insert(orders.promotion.clone(), true);
         }
+    }
+
+    /// The promotion loop runs while the status of the pipeline is not there.
+    pub(super) fn promotion_pass_without_status(&mut self) {
+        let status = self.world.pipeline.status.take();
+        self.promotion_pass();
+        self.world.pipeline.status = status;
     }
 
     fn promotion_pass(&mut self) {

@@ -8,7 +8,7 @@ use api::{
 use crate::{
     evidence::is_silent,
     gate::GateAnswer,
-    hold::list,
+    hold::{HoldReason, list},
     hook::{how_to_sign, unsigned_report},
     inputs,
     plan::{EnvironmentPlan, Plan, Step},
@@ -158,6 +158,12 @@ fn plan_lines(
     if environment.suspend {
         lines.push(format!("  {name} is suspended: nothing starts"));
     }
+    let is_told = says
+        .hold
+        .as_ref()
+        .is_some_and(|it| it.reason == HoldReason::Frozen);
+    let frozen = says.frozen.iter().filter(|_| !is_told);
+    lines.extend(frozen.map(|frozen| format!("  {name} is {frozen}: nothing starts")));
     lines.extend(starts(plan, name));
     let waits = says
         .hold

@@ -14,7 +14,7 @@ use api::{
 use serde::Serialize;
 
 use crate::{
-    gate::GateAnswer,
+    gate::{GateAnswer, order},
     hold::Hold,
     plan::{EnvironmentPlan, Step, plan},
     time::Timestamp,
@@ -211,6 +211,10 @@ impl EnvironmentForecast {
             return format!("{name}: nothing to promote");
         }
         let revision = self.revision.as_deref().unwrap_or("the next revision");
+        // Neither time nor anything but a person brings what the gate `order` keeps out.
+        if let Some(need) = self.needs.iter().find(|need| need.gate == order::NAME) {
+            return format!("{name}: {revision} only on request: {}", need.message);
+        }
         let when = match self.not_before {
             None => format!("not in the foreseeable future ({waits})"),
             Some(_) if self.waits.is_empty() && needs.is_empty() => "now".to_owned(),

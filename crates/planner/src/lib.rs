@@ -96,6 +96,7 @@ pub use freeze::{
 pub use gate::{
     GateAnswer, GateVerdict,
     approvals::{ApprovalState, NotCounted, approval_state, is_change_pending, unknown_change},
+    freeze::frozen_now,
     gate_names,
 };
 pub use hold::{Hold, HoldReason};

@@ -43,6 +43,7 @@ use crate::{
 };
 
 pub use cancel::cancellation;
+pub(crate) use cancel::cancelled_by;
 pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, TargetVote, default_when};
 pub(crate) use common_revision::{CommonRevision, SourceEnvironments, Standing};
 pub use history::surplus;
@@ -126,6 +127,8 @@ pub struct EnvironmentPlan {
     pub last_request: Option<HandledRequest>,
     /// The overrides that are remembered.
     pub overrides: Vec<StoredOverride>,
+    /// By what it is frozen now, whether or not something waits.
+    pub frozen: Option<String>,
 }
 
 const SUPERSEDED: &str = "Superseded by ";

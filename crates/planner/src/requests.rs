@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{EnvironmentStatus, Request},
+    pipeline::{PipelineStatus, Request},
 };
 use serde_json::Value;
 
@@ -106,8 +106,10 @@ fn leading_into<'a>(
 }
 
 /// The revision that a rollback goes back to by default: where a release failed, the last good one; else
-/// the last one that ran before those that run now. Rejected revisions are left out.
-pub fn previous_revision(status: &EnvironmentStatus) -> Option<&str> {
+/// the last one that ran before those that run now. Revisions that were rejected there, or failed a check
+/// in any environment, are left out.
+pub fn previous_revision<'a>(model: &'a PipelineStatus, environment: &str) -> Option<&'a str> {
+    let status = model.environments.get(environment)?;
     let has_failed = status
         .targets
         .iter()
@@ -116,6 +118,11 @@ pub fn previous_revision(status: &EnvironmentStatus) -> Option<&str> {
         let mut targets = status.targets.iter();
         !has_failed && targets.any(|target| target.revision.as_deref() == Some(revision))
     };
+    let failed_check = |revision: &str| {
+        let mut ran = model.environments.values().flat_map(|it| &it.ran);
+        ran.any(|it| it.revision == revision && it.failed_check.is_some())
+    };
+    let is_rejected = |revision: &str| status.rejected.iter().any(|it| it == revision);
     let mut ran = status.ran_revisions();
-    ran.find(|revision| !runs(revision) && !status.rejected.iter().any(|it| it == revision))
+    ran.find(|it| !runs(it) && !is_rejected(it) && !failed_check(it))
 }

@@ -175,6 +175,15 @@ pub fn pipeline_summary<'a>(pipeline: &'a Pipeline, model: &PipelineStatus) -> P
     }
 }
 
+/// The reasons for which a promotion that exists does not go on by itself.
+const STUCK: [HoldReason; 5] = [
+    HoldReason::Frozen,
+    HoldReason::InvalidFreeze,
+    HoldReason::CheckFailed,
+    HoldReason::RolloutStopped,
+    HoldReason::TooManyUnreachable,
+];
+
 /// The state that the promotion into an environment and its hold imply.
 fn promotion_state(status: &EnvironmentStatus) -> Option<SummaryState> {
     let phase = status.promotion.as_ref().map(|it| it.phase);
@@ -186,7 +195,10 @@ fn promotion_state(status: &EnvironmentStatus) -> Option<SummaryState> {
         Some(Some(Phase::AwaitingApproval)) => Some(SummaryState::AwaitingApproval),
         _ if is_reason(HoldReason::AwaitingApproval) => Some(SummaryState::AwaitingApproval),
         Some(phase) if phase.is_none_or(|phase| !phase.is_terminal()) => {
-            Some(SummaryState::Promoting)
+            match STUCK.into_iter().any(is_reason) {
+                true => Some(SummaryState::Held),
+                false => Some(SummaryState::Promoting),
+            }
         }
         _ => reason.map(|_| SummaryState::Held),
     }

@@ -99,8 +99,7 @@ pub(super) async fn rollback(arguments: &Rollback, out: &mut dyn Write) -> anyho
     let environment = arguments.environment.as_str();
     require_environment(&pipeline, environment)?;
     let status = pipeline.status.as_ref();
-    let status = status.and_then(|status| status.environments.get(environment));
-    let previous = status.and_then(planner::previous_revision);
+    let previous = status.and_then(|it| planner::previous_revision(it, environment));
     let revision = arguments
         .revision
         .as_deref()

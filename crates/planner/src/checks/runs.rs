@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use api::{
     CheckRun, Pipeline, Promotion,
-    check_run::{CheckCause, CheckRunSpec},
+    check_run::{CheckCause, CheckRunSpec, CheckVerdict},
     names::{ENVIRONMENT_LABEL, PIPELINE_LABEL, check_run_name, label_value},
     pipeline::{
         Check, CheckStatus, Environment, EnvironmentStatus, PipelineSpec, PipelineStatus, When,
@@ -24,6 +24,8 @@ use crate::{
 const LONGEST: usize = 300;
 /// How many checks of one environment the status holds at most.
 const STORED: usize = 64;
+/// Of how many rejected revisions, the newest of an environment, the failed CheckRuns stay.
+const EXPLAINED_REJECTIONS: usize = 2;
 
 /// The status with the checks as the CheckRuns of the pipeline have them.
 pub fn fold_checks(
@@ -276,7 +278,8 @@ fn entering(
 }
 
 /// Deletes the CheckRuns that are neither for what runs nor for what is to enter after the planned steps,
-/// earlier attempts, and those that do not count.
+/// earlier attempts, and those that do not count. What failed stays for as long as it is why a revision is
+/// rejected.
 pub fn surplus_checks(
     pipeline: &Pipeline,
     model: &PipelineStatus,
@@ -291,11 +294,12 @@ pub fn surplus_checks(
     let is_needed = |run: &&CheckRun| {
         let spec = &run.spec;
         let status = model.environments.get(&spec.environment);
-        let is_for_promotion = spec.cause == CheckCause::Promotion
-            && promotions.iter().any(|it| is_under_way(it, spec));
+        let is_promoted = promotions.iter().any(|it| is_under_way(it, spec));
+        let is_for_promotion = spec.cause == CheckCause::Promotion && is_promoted;
+        let explains = |it| !is_promoted && explains_rejection(it, run);
         counts(pipeline, run)
             && is_newest(run, runs, pipeline)
-            && (is_for_promotion || status.is_some_and(|it| runs_here(it, spec)))
+            && (is_for_promotion || status.is_some_and(|it| runs_here(it, spec) || explains(it)))
     };
     let surplus = runs.iter().filter(|run| !is_needed(run));
     surplus
@@ -304,6 +308,15 @@ pub fn surplus_checks(
             name: run.metadata.name.clone().unwrap_or_default(),
         })
         .collect()
+}
+
+/// Whether the environment rejected the revision, which had failed this check there.
+fn explains_rejection(status: &EnvironmentStatus, run: &CheckRun) -> bool {
+    let mut rejected = status.rejected.iter().take(EXPLAINED_REJECTIONS);
+    let verdict = run.status.as_ref().map(|it| it.verdict);
+    run.spec.cause == CheckCause::Verify
+        && verdict == Some(CheckVerdict::Failed)
+        && rejected.any(|it| *it == run.spec.revision)
 }
 
 /// Whether a target runs the revision, or did when it was last read.

@@ -5,7 +5,11 @@
 //! passes the Freezes that allow it, whatever a request calls itself. A person passes others by an
 //! override that names them.
 
-use api::{freeze::AllowedPromotion, pipeline::CoveringFreeze};
+use api::{
+    freeze::AllowedPromotion,
+    names::stop_name,
+    pipeline::{CoveringFreeze, PipelineStatus},
+};
 
 use super::{Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
@@ -14,6 +18,7 @@ use crate::{
     overrides,
     promotion_phase::is_unmerged,
     site::{cluster_key, cluster_of_status},
+    time::Timestamp,
     version_order,
 };
 
@@ -82,7 +87,7 @@ fn returns_to_earlier(question: &PromotionQuestion<'_>) -> bool {
 }
 
 /// The name by which an override passes a Freeze.
-fn pass_name(freeze: &CoveringFreeze) -> String {
+pub(crate) fn pass_name(freeze: &CoveringFreeze) -> String {
     format!("freeze/{}", shown_name(freeze))
 }
 
@@ -113,24 +118,64 @@ fn hold(
             format!("correcting or deleting the Freeze {name}"),
         );
     }
-    let described = |it: &&CoveringFreeze| match it.reason.as_str() {
-        "" => shown_name(it),
-        reason => format!("{} ({reason})", shown_name(it)),
-    };
-    let described: Vec<_> = closed.iter().map(described).collect();
-    let names: Vec<_> = closed.iter().map(|it| shown_name(it)).collect();
+    let pipeline = question.pipeline.metadata.name.as_deref();
+    let removals: Vec<_> = closed.iter().map(|it| removal(it, pipeline)).collect();
     let environment = &question.environment.name;
     let opens_at = freeze::opens_at(asked, question.now);
     let resolved_by = match opens_at {
         Some(opens_at) => format!("waiting until {opens_at:.0}"),
-        None => format!("deleting or editing the Freeze {}", list(&names)),
+        None => list(&removals),
     };
     let sentence = format!(
         "{environment} is frozen by {}, {revision} waits",
-        list(&described)
+        described(closed)
     );
     Hold {
         opens_at,
         ..Hold::new(HoldReason::Frozen, sentence, resolved_by)
     }
+}
+
+/// The Freezes with their reasons.
+fn described(freezes: &[&CoveringFreeze]) -> String {
+    let described = freezes.iter().map(|it| match it.reason.as_str() {
+        "" => shown_name(it),
+        reason => format!("{} ({reason})", shown_name(it)),
+    });
+    list(&described.collect::<Vec<_>>())
+}
+
+/// What ends a Freeze: the command, where `sluice freeze` created it.
+fn removal(freeze: &CoveringFreeze, pipeline: Option<&str>) -> String {
+    let is_stop = |pipeline, environments: &[String]| {
+        freeze.namespace.is_none() && freeze.name == stop_name(pipeline, environments)
+    };
+    let pipeline = pipeline.unwrap_or_default();
+    let environments = &freeze.environments;
+    match () {
+        () if is_stop(Some(pipeline), &[]) => format!("`sluice thaw {pipeline}`"),
+        () if is_stop(Some(pipeline), environments) => {
+            let names: Vec<_> = environments.iter().map(|it| format!(" -e {it}")).collect();
+            format!("`sluice thaw {pipeline}{}`", names.concat())
+        }
+        () => format!("deleting or editing the Freeze {}", shown_name(freeze)),
+    }
+}
+
+/// That an environment is frozen now, whether or not something waits: `frozen by weekend until …`.
+pub fn frozen_now(model: &PipelineStatus, environment: &str, now: Timestamp) -> Option<String> {
+    let freezes = model.freezes.iter();
+    let covering = freezes.filter(|it| it.environments.iter().any(|it| it == environment));
+    let covering: Vec<_> = covering.collect();
+    let closed = covering.iter().copied();
+    let closed: Vec<_> = closed.filter(|it| freeze::is_closed(it, now)).collect();
+    if closed.is_empty() {
+        return None;
+    }
+    let until = freeze::opens_at(&covering, now).map(|at| format!(" until {at:.0}"));
+    Some(format!(
+        "frozen by {}{}",
+        described(&closed),
+        until.unwrap_or_default()
+    ))
 }

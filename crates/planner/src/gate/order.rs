@@ -4,6 +4,11 @@
 //! It is asked again before each later external step, all but "replaced before": an open pull request
 //! must not be merged after somebody deployed something newer.
 
+mod why_rejected;
+
+use api::pipeline::EnvironmentStatus;
+use why_rejected::RejectedRevision;
+
 use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
 use crate::{
     hold::{Hold, HoldReason},
@@ -11,8 +16,10 @@ use crate::{
     site_state::SiteState,
 };
 
+pub(crate) const NAME: &str = "order";
+
 pub(super) const GATE: Gate = Gate {
-    name: "order",
+    name: NAME,
     request_overrides: true,
     rollback_skips: true,
     stage: GateStage::Creation(&[Ask::Site(ask)]),
@@ -22,9 +29,10 @@ pub(super) const GATE: Gate = Gate {
 fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
     let wanted = question.wanted;
     let (name, shown) = (&question.environment.name, wanted.shown());
+    let status = question.model.environments.get(name);
     let verdict = compare(
         (&wanted.revision, &shown),
-        (name, question.site, question.rejected),
+        (name, question.site, question.rejected, status),
     );
     if !verdict.is_closed() && has_been_replaced(question) {
         let sentence = format!("{shown} ran in {name} before and was replaced");
@@ -39,9 +47,11 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
         return GateVerdict::Pass;
     }
     let spec = &question.promotion.spec;
+    let environment = &spec.environment;
+    let status = question.model.environments.get(environment);
     compare(
         (&spec.revision, &spec.shown_revision()),
-        (&spec.environment, question.site, question.rejected),
+        (environment, question.site, question.rejected, status),
     )
 }
 
@@ -53,12 +63,21 @@ pub(crate) fn ask_again(question: &PromotionQuestion<'_>) -> GateVerdict {
 /// Revisions are ordered by how they are shown: a digest has no order, its tag does.
 fn compare(
     (revision, shown): (&str, &str),
-    (environment, site, rejected): (&str, &SiteState<'_>, &[String]),
+    (environment, site, rejected, status): (
+        &str,
+        &SiteState<'_>,
+        &[String],
+        Option<&EnvironmentStatus>,
+    ),
 ) -> GateVerdict {
     if rejected.iter().any(|it| it == revision) {
-        let sentence = format!(
-            "{shown} was rolled back, rejected or cancelled in {environment}, or its pull request was closed"
-        );
+        let rejected = RejectedRevision {
+            revision,
+            shown,
+            environment,
+            status,
+        };
+        let sentence = rejected.sentence(&site.promotions);
         return fail(HoldReason::Rejected, shown, sentence);
     }
     if let Some(newer) = site.newer_than(shown) {

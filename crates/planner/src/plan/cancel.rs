@@ -30,6 +30,11 @@ pub fn cancellation(promotion: &Promotion) -> Option<&str> {
     reason.starts_with(CANCELLED).then_some(reason)
 }
 
+/// Who cancelled the promotion, and why: `ann: not yet`.
+pub(crate) fn cancelled_by(promotion: &Promotion) -> Option<&str> {
+    cancellation(promotion)?.strip_prefix(CANCELLED)
+}
+
 /// Handles a pending request to cancel. Whether the environment is suspended or frozen does not matter:
 /// nothing starts.
 pub(super) fn take_back(

@@ -22,7 +22,7 @@ use crate::{
     attempt::promotion_problem,
     checks,
     fold::push_front,
-    gate::{self, CandidateQuestion, signature::is_signed, targets},
+    gate::{self, CandidateQuestion, freeze::frozen_now, signature::is_signed, targets},
     hold::{Hold, HoldReason},
     promotion_phase::{
         is_deploying, is_rejected, is_rollback, is_unmerged, is_verifying, name_of, phase_of,
@@ -119,6 +119,7 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
             input.now,
         ),
         rollout_orders: status.and_then(|status| status.rollout_orders.clone()),
+        frozen: frozen_now(input.model, name, input.now),
         ..EnvironmentPlan::default()
     }
 }

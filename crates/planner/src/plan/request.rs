@@ -26,6 +26,7 @@ use super::{
 };
 use crate::{
     fold::{push_front, revision_and_version},
+    gate::freeze,
     hold::list,
     overrides::{self, refuse_override},
     promotion_phase::was_merged,
@@ -146,13 +147,34 @@ fn id_of(environment: &str, request: &Request) -> String {
 }
 
 /// Why the override of a request is refused. Who overrides must be known: others have to approve.
-fn refused_override(request: &Request) -> Option<String> {
+fn refused_override(input: &PlanInput<'_>, environment: &str, request: &Request) -> Option<String> {
     let wanted = request.override_gates.as_ref()?;
     let nobody = request
         .by
         .is_none()
         .then(|| "an override needs `by`".to_owned());
-    refuse_override(wanted).or(nobody)
+    let unknown = || {
+        let known = passable(input, environment);
+        let unknown = wanted.passes.iter().find(|it| !known.contains(*it))?;
+        let known = match known.is_empty() {
+            true => "nothing can be overridden there".to_owned(),
+            false => format!("an override can pass {}", list(&known)),
+        };
+        Some(format!(
+            "there is no {unknown} before {environment}; {known}"
+        ))
+    };
+    refuse_override(wanted).or(nobody).or_else(unknown)
+}
+
+/// What an override of the environment can name: the Freezes that cover it and the checks before it.
+fn passable(input: &PlanInput<'_>, environment: &str) -> Vec<String> {
+    let freezes = input.model.freezes.iter();
+    let freezes = freezes.filter(|it| it.environments.iter().any(|it| it == environment));
+    let settings = input.settings(environment);
+    let checks = settings.into_iter().flat_map(|it| &it.checks);
+    let checks = checks.map(|check| format!("check/{check}"));
+    freezes.map(freeze::pass_name).chain(checks).collect()
 }
 
 /// What the request asks for, or why that is refused.
@@ -161,7 +183,7 @@ pub(super) fn wanted(
     environment: &str,
     request: &Request,
 ) -> Result<WantedRevision, String> {
-    if let Some(text) = refused_override(request) {
+    if let Some(text) = refused_override(input, environment, request) {
         return Err(text);
     }
     let settings = input.settings(environment);

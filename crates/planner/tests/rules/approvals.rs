@@ -318,13 +318,13 @@ fn a_rejection_ends_what_is_not_merged() {
     );
     check_plan(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned rejected-by ann",
-        "prod: Rejected: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
+        "prod: Rejected: ann rejected 2.0.0 in prod: it loses orders; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
     // Its successor was created before its end was written.
     check_plan(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Superseded superseded rejected-by ann",
-        "prod: Rejected: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
+        "prod: Rejected: ann rejected 2.0.0 in prod: it loses orders; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
 }
@@ -364,7 +364,7 @@ fn a_promotion_that_is_not_merged_can_be_cancelled() {
     // The process ended before the status was written.
     check_plan(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running cancelled\nrequest prod Cancel - r1",
-        "prod: Rejected: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
+        "prod: Rejected: 2.0.0 was cancelled in prod by ada; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0
          prod request r1: cancelled 2.0.0",
     );

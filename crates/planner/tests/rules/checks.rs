@@ -638,6 +638,25 @@ fn removed(world: &World) -> String {
 }
 
 #[test]
+fn what_failed_is_kept_for_as_long_as_its_revision_is_rejected() {
+    let left = |facts: &str| {
+        removed(&draw(&format!(
+            "dev[2.0.0 ok] > prod{{verify smoke}}[1.0.0 ok]
+             check prod smoke 2.0.0 Failed
+             check prod smoke 1.5.0 Passed
+             {facts}"
+        )))
+    };
+    assert_eq!(left("rejected prod 2.0.0"), "smoke 1.5.0 #0");
+    assert_eq!(left(""), "smoke 2.0.0 #0, smoke 1.5.0 #0");
+    // It is checked anew when somebody brings it again.
+    assert_eq!(
+        left("rejected prod 2.0.0\npromotion prod 2.0.0 Running"),
+        "smoke 2.0.0 #0, smoke 1.5.0 #0"
+    );
+}
+
+#[test]
 fn only_the_checks_of_what_runs_and_of_what_enters_are_kept() {
     let mut world = draw(
         "dev{verify smoke}[2.0.0 ok] > prod{checks ticket}[1.0.0 ok]

@@ -361,6 +361,14 @@ fn fact(world: &mut World, line: &str) {
             let environment = model.environments.get_mut(*environment).unwrap();
             environment.ran = revisions.iter().map(|&it| checked(it)).collect();
         }
+        // A revision that ran there and failed a check.
+        ["failed-check", environment, check, revision] => {
+            let environment = model.environments.get_mut(*environment).unwrap();
+            environment.ran.push(RanRevision {
+                failed_check: Some((*check).to_owned()),
+                ..RanRevision::from(*revision)
+            });
+        }
         // A revision that was ready there and left, both so long ago; `checked` if it passed its checks.
         ["left", environment, revision, ready, left, rest @ ..] => {
             let environment = model.environments.get_mut(*environment).unwrap();
@@ -588,6 +596,7 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
                 });
             }
             "cause" => spec.cause = Some(next()),
+            "instead" => spec.replaces = Some(next()),
             "back" => spec.request.get_or_insert_default().kind = RequestKind::Rollback,
             "merged" => status.merged_at = Some(ago(&next())),
             "because" => status.reason = Some(next()),

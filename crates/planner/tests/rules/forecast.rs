@@ -25,6 +25,10 @@ fn says_when_and_what_time_alone_does_not_bring() {
     check("dev[2.0.0 ok] > prod[1.0.0 ok]", "prod: 2.0.0 now");
     check("dev[2.0.0 ok] > prod[2.0.0 ok]", "prod: nothing to promote");
     check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned rejected-by ann",
+        "prod: 2.0.0 only on request: ann rejected 2.0.0 in prod: it loses orders",
+    );
+    check(
         "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]",
         "prod: 2.0.0 after an approval of 2.0.0",
     );

@@ -295,6 +295,49 @@ fn the_controller_stores_an_override_once() {
     let plan = world.plan();
     let last = plan.environments["prod"].last_request.as_ref().unwrap();
     assert!(last.refused && last.message.as_ref().unwrap().contains("only freeze/NAME"));
+    put(&mut world, request("r3", Some("freeze/weekend")));
+    let plan = world.plan();
+    let last = plan.environments["prod"].last_request.as_ref().unwrap();
+    assert!(last.refused);
+    assert_eq!(
+        last.message.as_deref(),
+        Some("refused: there is no freeze/weekend before prod; an override can pass freeze/stop")
+    );
+}
+
+#[test]
+fn a_freeze_is_shown_whether_or_not_something_waits() {
+    let explained = |drawing: &str, freezes| {
+        let world = frozen(drawing, freezes);
+        planner::explain(&world.pipeline, &world.model(), &world.plan())
+    };
+    const SETTLED: &str = "dev[2.0.0 ok] > prod[2.0.0 ok]";
+    let text = explained(SETTLED, vec![until(60, freeze("weekend"))]);
+    let line =
+        "  prod is frozen by weekend (no releases) until 2027-01-15T09:00:00Z: nothing starts";
+    assert!(text.contains(line), "{text}");
+    let text = explained(WAITING, vec![freeze("weekend")]);
+    assert!(!text.contains("nothing starts"), "the hold says so: {text}");
+    // What `sluice freeze` created is ended by `sluice thaw`.
+    let pipeline = draw(WAITING).pipeline.metadata.name.unwrap();
+    let name = api::names::stop_name(Some(&pipeline), &["prod".to_owned()]);
+    let text = explained(WAITING, vec![freeze(&name)]);
+    assert!(
+        text.contains("resolved by `sluice thaw shop -e prod`"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_frozen_promotion_is_held() {
+    let mut world = frozen(WAITING, vec![freeze("stop")]);
+    let state = |world: &World| {
+        let model = planner::apply(&world.plan(), &world.model(), now());
+        planner::environment_state(&world.pipeline, &model, "prod").word()
+    };
+    assert_eq!(state(&world), "held");
+    world.pipeline.status.as_mut().unwrap().freezes.clear();
+    assert_eq!(state(&world), "promoting");
 }
 
 #[test]

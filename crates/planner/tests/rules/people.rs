@@ -119,10 +119,14 @@ fn a_rollback_goes_back_to_what_ran_before() {
             Some("0.9.0"),
         ),
         ("prod[2.0.0 ok]\nran prod 2.0.0", None),
+        (
+            "prod[3.0.0 ok] > canary[]\nran prod 3.0.0 2.0.0 1.0.0\nfailed-check canary smoke 2.0.0",
+            Some("1.0.0"),
+        ),
     ] {
         let model = draw(drawing).model();
         assert_eq!(
-            planner::previous_revision(&model.environments["prod"]),
+            planner::previous_revision(&model, "prod"),
             expected,
             "{drawing}"
         );

@@ -250,7 +250,7 @@ fn what_was_rejected_meanwhile_is_held() {
         "dev[2.0.0 ok] > prod{per target}[1.0.0 ok on c1, 1.0.0 ok on c2]
          promotion prod 2.0.0 Abandoned at c1 prod-1
          promotion prod 2.0.0 WaitingForMerge at c2 prod-2",
-        "prod: Rejected: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
+        "prod: Rejected: the pull request of 2.0.0 into prod was closed without a merge; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
 }
@@ -283,7 +283,7 @@ fn a_revision_that_reached_only_some_targets_has_not_been_left() {
 fn rejected_revisions_wait_for_a_person() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned",
-        "prod: Rejected: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
+        "prod: Rejected: the pull request of 2.0.0 into prod was closed without a merge; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
     check(
@@ -293,12 +293,47 @@ fn rejected_revisions_wait_for_a_person() {
     );
 }
 
+#[test]
+fn the_status_says_why_a_revision_was_rejected() {
+    for (facts, expected) in [
+        (
+            "",
+            "2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed",
+        ),
+        (
+            "promotion prod 1.0.0 Succeeded back asker ada instead 2.0.0",
+            "ada rolled prod back from 2.0.0 to 1.0.0",
+        ),
+        (
+            "promotion prod 1.0.0 Succeeded cause x instead 2.0.0",
+            "2.0.0 failed a check in prod, which was rolled back to 1.0.0",
+        ),
+        (
+            "promotion prod 1.0.0 Succeeded cause x instead 2.0.0\nfailed-check prod smoke 2.0.0",
+            "2.0.0 failed the check smoke in prod, which was rolled back to 1.0.0",
+        ),
+        (
+            "failed-check prod smoke 2.0.0",
+            "2.0.0 failed the check smoke in prod",
+        ),
+    ] {
+        let drawing = format!("dev[2.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0\n{facts}");
+        let plan = draw(&drawing).plan();
+        let hold = plan.environments["prod"].hold.clone().unwrap();
+        assert_eq!(
+            (hold.reason.word(), hold.sentence.as_str()),
+            ("Rejected", expected),
+            "{drawing}"
+        );
+    }
+}
+
 /// The second try is older than the first, by a clock that was set back between them.
 #[test]
 fn tries_are_told_apart_by_number() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Abandoned #1\npromotion prod 2.0.0 Withdrawn",
-        "prod: Rejected: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0
+        "prod: Rejected: the pull request of 2.0.0 into prod was closed without a merge; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0",
     );
     check(

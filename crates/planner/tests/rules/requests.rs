@@ -64,7 +64,7 @@ fn a_failed_release_is_rolled_back_to_the_last_good_one() {
     );
     let world = draw("dev[3.0.0 ok] > prod[2.0.0 broken failed 3.0.0]\nran prod 2.0.0 1.0.0");
     let status = world.pipeline.status.unwrap();
-    let previous = planner::previous_revision(&status.environments["prod"]);
+    let previous = planner::previous_revision(&status, "prod");
     assert_eq!(previous, Some("2.0.0"));
 }
 

@@ -6,11 +6,11 @@ mod graph;
 
 use api::{
     Pipeline, conditions,
-    pipeline::{Environment, EnvironmentStatus, PipelineSpec},
+    pipeline::{Environment, EnvironmentStatus, HoldStatus, PipelineSpec},
     promotion::Phase,
 };
 use jiff::Timestamp;
-use planner::{SummaryState, running_revisions};
+use planner::{HoldReason, SummaryState, running_revisions};
 
 use super::super::{
     cluster::key,
@@ -170,6 +170,10 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
         return Vec::new();
     };
     let mut texts = Vec::new();
+    let is_told = |hold: &HoldStatus| hold.reason == HoldReason::Frozen.word();
+    if !status.hold.as_ref().is_some_and(is_told) {
+        texts.extend(planner::frozen_now(&model, name, now));
+    }
     if let Some(hold) = &status.hold {
         let mut clauses = hold.message.splitn(2, "; ");
         texts.extend(
@@ -219,7 +223,12 @@ fn further_gates(status: &EnvironmentStatus) -> Vec<String> {
 fn promotion(status: &EnvironmentStatus) -> Vec<String> {
     let promotion = status.promotion.as_ref();
     let promotion = promotion.filter(|it| it.phase != Some(Phase::Succeeded));
-    promotion.map_or_else(Vec::new, planner::promotion_lines)
+    let mut lines = promotion.map_or_else(Vec::new, planner::promotion_lines);
+    let told = status.hold.as_ref().map(|it| it.message.as_str());
+    if told.is_some() && promotion.and_then(|it| it.message.as_deref()) == told {
+        lines.truncate(1);
+    }
+    lines
 }
 
 /// The command that resolves the state.

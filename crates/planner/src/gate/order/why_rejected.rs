@@ -1,0 +1,95 @@
+//! Why a revision is not proposed again, as far as its promotions still tell.
+
+use api::{
+    Promotion,
+    pipeline::{EnvironmentStatus, RequestKind},
+    promotion::Phase,
+};
+
+use crate::{
+    plan::cancelled_by,
+    promotion_phase::{is_rejected, phase_of},
+};
+
+/// A rejected revision and where it was rejected.
+pub(super) struct RejectedRevision<'a> {
+    pub(super) revision: &'a str,
+    /// As people read it.
+    pub(super) shown: &'a str,
+    pub(super) environment: &'a str,
+    pub(super) status: Option<&'a EnvironmentStatus>,
+}
+
+impl RejectedRevision<'_> {
+    /// What happened last, as a clause.
+    pub(super) fn sentence(&self, promotions: &[&Promotion]) -> String {
+        let newest_first = promotions.iter().rev();
+        let told = newest_first.filter_map(|it| self.told_by(it)).next();
+        told.unwrap_or_else(|| match self.failed_check() {
+            Some(check) => format!(
+                "{} failed the check {check} in {}",
+                self.shown, self.environment
+            ),
+            None => format!(
+                "{} was rolled back, rejected or cancelled in {}, or its pull request was closed",
+                self.shown, self.environment
+            ),
+        })
+    }
+
+    fn told_by(&self, promotion: &Promotion) -> Option<String> {
+        let spec = &promotion.spec;
+        if spec.revision == self.revision {
+            return self.told_by_own(promotion);
+        }
+        if spec.replaces.as_deref() != Some(self.revision) {
+            return None;
+        }
+        let (shown, environment) = (self.shown, self.environment);
+        let to = spec.shown_revision();
+        let request = spec.request.as_ref();
+        match request.filter(|it| it.kind == RequestKind::Rollback) {
+            Some(request) => {
+                let by = request.by.as_deref().unwrap_or("somebody");
+                Some(format!(
+                    "{by} rolled {environment} back from {shown} to {to}"
+                ))
+            }
+            None if spec.cause.is_some() => {
+                let check = match self.failed_check() {
+                    Some(check) => format!("the check {check}"),
+                    None => "a check".to_owned(),
+                };
+                Some(format!(
+                    "{shown} failed {check} in {environment}, which was rolled back to {to}"
+                ))
+            }
+            None => None,
+        }
+    }
+
+    fn told_by_own(&self, promotion: &Promotion) -> Option<String> {
+        let (shown, environment) = (self.shown, self.environment);
+        let rejection = promotion.spec.rejection.as_ref();
+        if let Some(rejection) = rejection.filter(|_| is_rejected(promotion)) {
+            let note = rejection.note.as_deref().filter(|note| !note.is_empty());
+            let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+            return Some(format!(
+                "{} rejected {shown} in {environment}{note}",
+                rejection.by
+            ));
+        }
+        if let Some(by) = cancelled_by(promotion) {
+            return Some(format!("{shown} was cancelled in {environment} by {by}"));
+        }
+        (phase_of(promotion) == Some(Phase::Abandoned)).then(|| {
+            format!("the pull request of {shown} into {environment} was closed without a merge")
+        })
+    }
+
+    fn failed_check(&self) -> Option<&str> {
+        let mut ran = self.status?.ran.iter();
+        let entry = ran.find(|it| it.revision == self.revision)?;
+        entry.failed_check.as_deref()
+    }
+}

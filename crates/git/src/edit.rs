@@ -59,6 +59,16 @@ pub enum Error {
         /// The end of the sentence.
         because: &'static str,
     },
+    /// The value has a marker of somebody else.
+    #[error(
+        "the value on line {line} is marked for {marker:?}; promotions of anything else do not change it"
+    )]
+    MarkedForOther {
+        /// The line of the value.
+        line: usize,
+        /// The marker.
+        marker: String,
+    },
     /// The edited file would differ in more than the value.
     #[error("changing the value near line {line} would change more than the value")]
     Ambiguous {
@@ -72,9 +82,10 @@ impl Error {
     pub fn reason(&self) -> &'static str {
         match self {
             Self::NotText | Self::NotYaml { .. } => "UnreadableFile",
-            Self::BlockScalar { .. } | Self::Ambiguous { .. } | Self::Unsettable { .. } => {
-                "UneditableFile"
-            }
+            Self::BlockScalar { .. }
+            | Self::Ambiguous { .. }
+            | Self::Unsettable { .. }
+            | Self::MarkedForOther { .. } => "UneditableFile",
             Self::UnusableValue => "UnusableValue",
         }
     }
@@ -155,7 +166,8 @@ pub fn set_marked_to(
     )
 }
 
-/// Sets the scalars with these event indices.
+/// Sets the scalars with these event indices, which have no marker: what is marked belongs to the promotions
+/// that the marker names.
 pub(crate) fn set_events(content: &[u8], wanted: &[(usize, String)]) -> Result<EditedFile, Error> {
     let (byte_order_mark, text) = split_byte_order_mark(content)?;
     let document = document::read(text)?;
@@ -165,6 +177,12 @@ pub(crate) fn set_events(content: &[u8], wanted: &[(usize, String)]) -> Result<E
         let mut scalars = document.scalars.iter();
         let scalar = scalars.find(|scalar| scalar.event == *event);
         targets.push((scalar.ok_or(Error::Ambiguous { line: 0 })?, value.as_str()));
+    }
+    let is_target = |event: usize| targets.iter().any(|(target, _)| target.event == event);
+    let mut marked = marker::marked(text, &document).into_iter();
+    if let Some((scalar, marker)) = marked.find(|(scalar, _)| is_target(scalar.event)) {
+        let line = scalar.line;
+        return Err(Error::MarkedForOther { line, marker });
     }
     targets.sort_by_key(|(scalar, _)| scalar.range.start);
     set((byte_order_mark, text), &document, targets, splice)

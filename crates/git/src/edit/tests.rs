@@ -248,3 +248,26 @@ fn neighbours_do_not_change_the_path_of_an_edit() {
         &[("document[0] v", Some("1")), ("document[1] v", Some("1"))],
     );
 }
+
+/// A pipeline that finds its field by the app must not change what another one has marked.
+#[test]
+fn a_field_that_is_found_is_not_changed_where_it_is_marked() {
+    let event = |text: &str| {
+        let document = document::read(text).unwrap();
+        let mut scalars = document.scalars.iter();
+        scalars.find(|it| it.value == "1.0.0").unwrap().event
+    };
+    let set = |text: &str| set_events(text.as_bytes(), &[(event(text), "2.0.0".to_owned())]);
+    let marked = "a: x\nversion: 1.0.0 # {\"$promotion\": \"shop:web:prod\"}\n";
+    assert_eq!(
+        set(marked),
+        Err(Error::MarkedForOther {
+            line: 2,
+            marker: "shop:web:prod".to_owned()
+        })
+    );
+    let image_policy = "version: 1.0.0 # {\"$imagepolicy\": \"shop:web\"}\n";
+    assert_eq!(set(image_policy).unwrap().changed, 1);
+    let another = "version: 1.0.0\nother: 1 # {\"$promotion\": \"shop:web:prod\"}\n";
+    assert_eq!(set(another).unwrap().changed, 1);
+}

@@ -13,6 +13,7 @@ mod lifecycle;
 mod lookup;
 mod outcome;
 mod problem;
+mod pull_request;
 mod rollout;
 mod tag;
 mod verification;

@@ -4,6 +4,7 @@
 //! what to store and how to answer. [`promotion_result`] reads from stored objects what became of it.
 //! Events about other apps are not stored.
 
+mod answer;
 mod approval;
 mod attribution;
 mod check;
@@ -12,6 +13,7 @@ mod result;
 mod secret;
 mod unsigned;
 
+pub use answer::{HookAnswer, HookDecision, HookRefusal};
 pub(crate) use approval::guards_signature;
 pub use approval::{
     ApprovalSignature, SIGNATURE_AGE, SignatureRefusal, approved_by, awaiting_approval,
@@ -19,10 +21,7 @@ pub use approval::{
 pub use check::{
     CheckReportRefusal, ReportedCheck, check_secret, external_checks, refuse_result, reported_run,
 };
-pub use event::{
-    FluxEvent, HookAnswer, HookDecision, HookRefusal, InvolvedObject, evaluate_event,
-    evaluate_release,
-};
+pub use event::{FluxEvent, InvolvedObject, evaluate_event, evaluate_release};
 pub use result::{AwaitedPromotion, PromotionResult, promotion_result};
 pub use secret::{ReportSecret, approval_secret, release_secret, report_secret};
 pub use unsigned::SignatureTrust;

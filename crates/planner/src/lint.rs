@@ -92,52 +92,8 @@ fn settings_of(
     settings: &PromotionSettings,
 ) -> Vec<LintFinding> {
     let name = environment.name.as_str();
-    let is_first = sources(spec, name).is_empty();
-    let has_own = environment.promotion.is_some();
-    let pull_request = settings.strategy.pull_request.as_ref();
-    let has_none = validity::strategies(&settings.strategy).is_empty();
-    let mut found = Vec::new();
-    let mut add = |is_error, text: String| found.push((is_error, text));
-    if has_none && (has_own || !is_first) {
-        add(true, format!("the promotion into {name} names no strategy"));
-    }
-    if has_own && receives_nothing(spec, name) {
-        let text = match takes_proposals(spec, name) || environment.targets.is_empty() {
-            true => "it comes first and there is no source",
-            false => "it comes after no environment",
-        };
-        add(
-            true,
-            format!("nothing is ever promoted into {name}: {text}"),
-        );
-    }
-    if is_first && has_own && settings.soak.is_some() {
-        let text = format!("the soak of {name} has no effect: no environment comes before it");
-        add(false, text);
-    }
-    if pull_request.is_some_and(|it| it.draft && it.auto_merge) {
-        let text = format!("{name}: a draft is not merged until somebody marks it ready");
-        add(false, text);
-    }
-    let feedback = pull_request.map(|it| it.shown_feedback());
-    if feedback.is_some_and(|it| matches!(it, [one, other] if one == other)) {
-        let text = format!("{name}: feedback names the same thing twice");
-        add(false, text);
-    }
-    let tag = settings.strategy.oci.as_ref().map(|to| to.tag.as_str());
-    if tag.is_some_and(|tag| tag.contains("${version}")) {
-        let text = format!(
-            "the tag of {name} has ${{version}}: that works only where targets follow an exact tag, not \
-             a range, and something else changes which tag that is"
-        );
-        add(false, text);
-    }
-    if pull_request.is_some_and(|it| it.base_branch.is_empty()) {
-        add(
-            true,
-            format!("{name}: the pull request names no baseBranch"),
-        );
-    }
+    let mut found = entry(spec, environment, settings);
+    found.extend(strategy(name, settings));
     found.extend(approval_policy::mistakes(name, settings));
     found.extend(rollout::mistakes(name, settings));
     let about = |(is_error, text)| LintFinding {
@@ -146,6 +102,63 @@ fn settings_of(
         environment: Some(name.to_owned()),
     };
     found.into_iter().map(about).collect()
+}
+
+/// What is wrong with how revisions get into an environment.
+fn entry(
+    spec: &PipelineSpec,
+    environment: &Environment,
+    settings: &PromotionSettings,
+) -> Vec<(bool, String)> {
+    let name = environment.name.as_str();
+    let is_first = sources(spec, name).is_empty();
+    let has_own = environment.promotion.is_some();
+    let has_none = validity::strategies(&settings.strategy).is_empty();
+    let mut found = Vec::new();
+    if has_none && (has_own || !is_first) {
+        found.push((true, format!("the promotion into {name} names no strategy")));
+    }
+    if has_own && receives_nothing(spec, name) {
+        let because = match takes_proposals(spec, name) || environment.targets.is_empty() {
+            true => "it comes first and there is no source",
+            false => "it comes after no environment",
+        };
+        let text = format!("nothing is ever promoted into {name}: {because}");
+        found.push((true, text));
+    }
+    if is_first && has_own && settings.soak.is_some() {
+        let text = format!("the soak of {name} has no effect: no environment comes before it");
+        found.push((false, text));
+    }
+    found
+}
+
+/// What is wrong with the strategy of a promotion.
+fn strategy(name: &str, settings: &PromotionSettings) -> Vec<(bool, String)> {
+    let pull_request = settings.strategy.pull_request.as_ref();
+    let mut found = Vec::new();
+    if pull_request.is_some_and(|it| it.draft && it.auto_merge) {
+        let text = format!("{name}: a draft is not merged until somebody marks it ready");
+        found.push((false, text));
+    }
+    let feedback = pull_request.map(|it| it.shown_feedback());
+    if feedback.is_some_and(|it| matches!(it, [one, other] if one == other)) {
+        let text = format!("{name}: feedback names the same thing twice");
+        found.push((false, text));
+    }
+    let tag = settings.strategy.oci.as_ref().map(|to| to.tag.as_str());
+    if tag.is_some_and(|tag| tag.contains("${version}")) {
+        let text = format!(
+            "the tag of {name} has ${{version}}: that works only where targets follow an exact tag, not \
+             a range, and something else changes which tag that is"
+        );
+        found.push((false, text));
+    }
+    if pull_request.is_some_and(|it| it.base_branch.is_empty()) {
+        let text = format!("{name}: the pull request names no baseBranch");
+        found.push((true, text));
+    }
+    found
 }
 
 /// What is wrong with the repository of the source code. Promotions do not depend on it.

@@ -13,6 +13,7 @@ mod environment;
 mod gates;
 mod history;
 mod input;
+mod precedence;
 mod report;
 mod request;
 mod restart;

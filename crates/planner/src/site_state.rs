@@ -57,8 +57,17 @@ impl<'a> SiteState<'a> {
     /// The targets that cannot be read and that no report stands in for.
     pub(crate) fn unreadable(&self) -> Vec<&'a TargetStatus> {
         let targets = self.targets.iter().copied();
-        let unreadable = targets.filter(|it| it.problem.is_some() && !is_reported(it));
-        unreadable.collect()
+        targets.filter(|it| is_unreadable(it)).collect()
+    }
+
+    /// Whether every target that can be read runs the revision, and there is one.
+    pub(crate) fn all_reachable_run(&self, revision: &str) -> bool {
+        let mut reachable = self
+            .targets
+            .iter()
+            .filter(|it| !is_unreadable(it))
+            .peekable();
+        reachable.peek().is_some() && reachable.all(|it| it.revision.as_deref() == Some(revision))
     }
 
     /// Whether every target runs the revision.
@@ -114,6 +123,10 @@ impl<'a> SiteState<'a> {
         let is_refusal = status.reason.as_deref() == Some(STRATEGY_CHANGED);
         (status.phase == Some(Phase::Failed) && !is_refusal).then_some(*last)
     }
+}
+
+fn is_unreadable(target: &TargetStatus) -> bool {
+    target.problem.is_some() && !is_reported(target)
 }
 
 fn assumed<'a>(

@@ -128,7 +128,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
     ),
     planner(
         ("gate rollout", "a newer revision does not wait"),
-        "crates/planner/src/plan/site.rs",
+        "crates/planner/src/plan/precedence.rs",
         (
             "!restarts && is_rolling_out(",
             "restarts && is_rolling_out(",

@@ -2,10 +2,7 @@
 
 use api::{
     Promotion,
-    pipeline::{
-        Environment, OnNewRevision, PromotionSettings, PromotionSummary, Request, RequestKind,
-        TargetStatus,
-    },
+    pipeline::{Environment, PromotionSettings, PromotionSummary, Request, RequestKind},
     promotion::Phase,
 };
 
@@ -17,17 +14,12 @@ use super::{
     input::PlanInput,
 };
 use crate::{
-    gate::{
-        self, GateVerdict, PromotionQuestion, SiteQuestion, approvals, order,
-        suspended::is_suspended, turn,
-    },
+    gate::{self, GateVerdict, PromotionQuestion, SiteQuestion, order, suspended::is_suspended},
     hold::{Hold, HoldReason},
     promotion_phase::{is_deploying, is_unmerged, name_of, phase_of},
     release::failed_revision,
-    rollout::is_rolling_out,
     site_state::SiteState,
     time::Timestamp,
-    version_order,
 };
 
 /// The revision that a site should get.
@@ -135,7 +127,10 @@ impl<'a> SitePlanner<'a> {
         let is_deploying = || site.promotions.iter().any(|it| is_deploying(it));
         let is_moving = wanted.request.is_some()
             && (is_deploying() || site.failed_at_another(&wanted.revision));
-        let has_it = site.runs(&wanted.revision) || self.is_rolled_out(wanted, site);
+        // Where promotions go in waves, unreachable targets get it when they come back.
+        let is_rolled_out =
+            || self.settings.rollout.is_some() && site.all_reachable_run(&wanted.revision);
+        let has_it = site.runs(&wanted.revision) || is_rolled_out();
         if has_it && !is_moving {
             return SiteDecision {
                 steps: self.withdraw_stale(wanted, site),
@@ -143,18 +138,6 @@ impl<'a> SitePlanner<'a> {
             };
         }
         self.start_if_gates_pass(question)
-    }
-
-    /// Whether every target that can be reached runs the revision, where promotions go in waves: the others
-    /// get it when they come back.
-    fn is_rolled_out(&self, wanted: &WantedRevision, site: &SiteState<'_>) -> bool {
-        let unreadable = site.unreadable();
-        let is_reachable =
-            |it: &&&TargetStatus| !unreadable.iter().any(|other| std::ptr::eq(*other, **it));
-        let mut reachable = site.targets.iter().filter(is_reachable).peekable();
-        self.settings.rollout.is_some()
-            && reachable.peek().is_some()
-            && reachable.all(|it| it.revision.as_ref() == Some(&wanted.revision))
     }
 
     /// Starts the promotion, or says which gate does not pass. Where the revision fails a gate, what
@@ -244,7 +227,7 @@ impl<'a> SitePlanner<'a> {
 
     /// Whether it has today's settings. Approval matters until the change has been proposed to people,
     /// or as long as the forge would merge it without them.
-    fn fits(&self, promotion: &Promotion) -> bool {
+    pub(super) fn fits(&self, promotion: &Promotion) -> bool {
         let spec = &promotion.spec;
         let to = spec.strategy.pull_request.as_ref();
         let is_automatic = to.is_some_and(|to| to.auto_merge);
@@ -317,74 +300,6 @@ impl<'a> SitePlanner<'a> {
             promotion: Some(summary(promotion)),
             answers,
             ..SiteDecision::default()
-        }
-    }
-
-    /// The promotion under way that a person requested or a failed check led to, also one whose successor was never created.
-    fn requested<'b>(&self, site: &SiteState<'b>) -> Option<&'b Promotion> {
-        let is_requested = |promotion: &&&Promotion| {
-            let is_under_way = is_unmerged(promotion) || is_deploying(promotion);
-            promotion.spec.cause.is_some() && is_under_way
-                || promotion.spec.request.is_some()
-                    && (is_under_way || self.lacks_successor(promotion, site))
-        };
-        site.promotions.iter().rev().find(is_requested).copied()
-    }
-
-    /// Whether newer revisions wait for a rollout under way.
-    fn finishes_first(&self, promotion: &Promotion) -> bool {
-        let input = self.input;
-        let settings = promotion.spec.rollout.as_ref();
-        let restarts = settings.and_then(|it| it.on_new_revision) == Some(OnNewRevision::Restart);
-        !restarts && is_rolling_out(input.pipeline, input.model, promotion, input.now)
-    }
-
-    /// The promotion that a revision which nobody requested waits for: a person requested it, it is a rollout
-    /// that finishes first, or it has all its approvals and the revision is not older; and no gate fails it.
-    fn goes_first<'b>(
-        &self,
-        wanted: &WantedRevision,
-        site: &SiteState<'b>,
-        rejected: &[String],
-    ) -> Option<&'b Promotion> {
-        if wanted.kind().is_some() {
-            return None;
-        }
-        let is_approved = |promotion: &&&Promotion| {
-            let spec = &promotion.spec;
-            let question = self.question(promotion, site, rejected);
-            let has_begun = promotion
-                .status
-                .as_ref()
-                .is_some_and(|it| it.rollout.is_some());
-            let is_first = || match has_begun {
-                true => self.finishes_first(promotion),
-                false => {
-                    is_unmerged(promotion)
-                        && approvals::is_complete(&question)
-                        && !version_order::is_older(&wanted.shown(), &spec.shown_revision())
-                }
-            };
-            spec.revision != wanted.revision
-                && is_first()
-                && self.fits(promotion)
-                && !gate::first_failure(&question).is_closed()
-        };
-        let mut newest_first = site.promotions.iter().rev();
-        let approved = || newest_first.find(is_approved).copied();
-        self.requested(site).or_else(approved)
-    }
-
-    /// What goes first goes on, and the wanted revision waits for it.
-    fn gives_way(&self, question: &SiteQuestion<'_>, first: &Promotion) -> SiteDecision {
-        let decision = self.goes_on_alone(first, question.site, question.rejected);
-        if decision.hold.is_some() || question.site.runs(&question.wanted.revision) {
-            return decision;
-        }
-        let name = decision.promotion.as_ref().map(|it| it.name.as_str());
-        SiteDecision {
-            hold: Some(turn::hold(question.wanted, first, name.unwrap_or_default())),
-            ..decision
         }
     }
 

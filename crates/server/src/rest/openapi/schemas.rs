@@ -8,16 +8,50 @@ use super::{checks, freezes, reference, rollout::rollout};
 /// The schemas by name.
 pub(super) fn schemas() -> Value {
     let text = json!({"type": "string"});
-    let object = |names: &[&str]| {
-        let fields = names.iter().map(|name| ((*name).to_owned(), text.clone()));
-        json!({"type": "object", "properties": fields.collect::<Map<_, _>>()})
-    };
-    let list = |items: Value| {
-        json!({"type": "object", "required": ["items"], "properties": {
-            "items": {"type": "array", "items": items}, "continue": text,
-            "unread": {"type": "array", "items": reference("Unread")},
-        }})
-    };
+    let mut all = json!({
+        "Problem": problem(),
+        "FreezeBody": freezes::body(&text),
+        "ReportBody": checks::body(&text),
+        "ActionBody": action_body(),
+        "File": object(&["path", "content", "title"]),
+        "Environments": list(environment()),
+        "Unread": object(&["cluster", "clusterNamespace", "because"]),
+        "Node": node(&text),
+        "TargetObjectsList": list(target_objects()),
+        "Rollout": rollout(&text),
+        "PromotionDiffs": list(promotion_diff(&text)),
+        "Triggers": list(trigger()),
+        "Gates": list(gates(&text)),
+        "Forecasts": list(forecast(&text)),
+        "Versions": list(version()),
+        "Images": list(app_with(&["image", "tag", "digest"])),
+    });
+    for (kind, schema) in kinds() {
+        all[format!("{kind}s")] = list(reference(&kind));
+        all[kind] = schema;
+    }
+    all
+}
+
+/// An object whose fields are texts.
+fn object(names: &[&str]) -> Value {
+    let fields = names.iter().map(|name| {
+        let text = json!({"type": "string"});
+        ((*name).to_owned(), text)
+    });
+    json!({"type": "object", "properties": fields.collect::<Map<_, _>>()})
+}
+
+/// The answer to a request for many.
+fn list(items: Value) -> Value {
+    json!({"type": "object", "required": ["items"], "properties": {
+        "items": {"type": "array", "items": items}, "continue": {"type": "string"},
+        "unread": {"type": "array", "items": reference("Unread")},
+    }})
+}
+
+/// An app of a target, with further fields that are texts.
+fn app_with(more: &[&str]) -> Value {
     let location = [
         "namespace",
         "pipeline",
@@ -28,60 +62,59 @@ pub(super) fn schemas() -> Value {
         "kind",
         "app",
     ];
-    let app_with = |more: &[&str]| object(&[&location, more].concat());
+    object(&[&location, more].concat())
+}
+
+fn problem() -> Value {
+    let mut problem = object(&["type", "title", "detail", "requestId"]);
+    problem["properties"]["status"] = json!({"type": "integer"});
+    problem
+}
+
+fn action_body() -> Value {
+    let mut overriding = object(&["reason"]);
+    overriding["properties"]["passes"] = json!({"type": "array", "items": {"type": "string"}});
+    let mut body = object(&["revision", "target", "note", "changeDigest"]);
+    body["properties"]["unseen"] = json!({"type": "boolean"});
+    body["properties"]["override"] = overriding;
+    body
+}
+
+fn environment() -> Value {
+    let texts = json!({"type": "array", "items": {"type": "string"}});
+    let mut after = texts.clone();
+    after["description"] = json!("The environments that revisions come from");
     let mut environment = object(&["name", "state"]);
-    environment["properties"]["after"] = json!({"type": "array", "items": text,
-        "description": "The environments that revisions come from"});
-    environment["properties"]["revisions"] = json!({"type": "array", "items": text});
+    environment["properties"]["after"] = after;
+    environment["properties"]["revisions"] = texts;
     environment["properties"]["failed"] =
         json!({"type": "array", "items": object(&["revision", "target", "message"])});
     environment["properties"]["suspend"] = json!({"type": "boolean"});
     environment["properties"]["status"] = json!({"type": "object"});
+    environment
+}
+
+fn version() -> Value {
     let mut version = app_with(&["chart", "version", "revision", "failed", "message"]);
     version["properties"]["ready"] = json!({"type": "boolean"});
-    let mut target_objects = object(&["cluster", "targetNamespace", "problem"]);
-    target_objects["properties"]["apps"] = json!({"type": "array", "items": reference("Node")});
+    version
+}
+
+fn target_objects() -> Value {
+    let mut objects = object(&["cluster", "targetNamespace", "problem"]);
+    objects["properties"]["apps"] = json!({"type": "array", "items": reference("Node")});
+    objects
+}
+
+fn trigger() -> Value {
     let mut trigger = object(&["kind", "namespace", "name", "effect", "event", "run"]);
     trigger["properties"]["suspend"] = json!({"type": "boolean"});
     trigger["properties"]["ready"] = json!({"type": "object"});
-    let mut action_body = object(&["revision", "target", "note", "changeDigest"]);
-    action_body["properties"]["unseen"] = json!({"type": "boolean"});
-    let mut overriding = object(&["reason"]);
-    overriding["properties"]["passes"] = json!({"type": "array", "items": text});
-    action_body["properties"]["override"] = overriding;
-    let mut problem = object(&["type", "title", "detail", "requestId"]);
-    problem["properties"]["status"] = json!({"type": "integer"});
-    let mut all = json!({
-        "Problem": problem,
-        "FreezeBody": freezes::body(&text),
-        "ReportBody": checks::body(&text),
-        "ActionBody": action_body,
-        "File": object(&["path", "content", "title"]),
-        "Environments": list(environment),
-        "Unread": object(&["cluster", "clusterNamespace", "because"]),
-        "Node": node(&text),
-        "TargetObjectsList": list(target_objects),
-        "Rollout": rollout(&text),
-        "PromotionDiffs": list(promotion_diff(&text)),
-        "Triggers": list(trigger),
-        "Gates": list(gates(&text)),
-        "Forecasts": list(forecast(&text)),
-        "Versions": list(version),
-        "Images": list(app_with(&["image", "tag", "digest"])),
-    });
-    for (kind, schema) in kinds() {
-        all[format!("{kind}s")] = list(reference(&kind));
-        all[kind] = schema;
-    }
-    all
+    trigger
 }
 
 /// What a promotion brings.
 fn promotion_diff(text: &Value) -> Value {
-    let object = |names: &[&str]| {
-        let fields = names.iter().map(|name| ((*name).to_owned(), text.clone()));
-        json!({"type": "object", "properties": fields.collect::<Map<_, _>>()})
-    };
     let mut commits = object(&["from", "to", "url", "note"]);
     commits["properties"]["total"] = json!({"type": "integer"});
     commits["properties"]["newest"] =

@@ -3,13 +3,18 @@
 mod checks;
 mod rollout;
 
+use std::collections::HashMap;
+
 use api::{
     conditions,
     pipeline::{EnvironmentStatus, PipelineStatus, TargetStatus},
 };
 
 use crate::{
-    gate::is_asked_of_promotion, hold::HoldReason, release::failure_message, site::target_name,
+    gate::is_asked_of_promotion,
+    hold::HoldReason,
+    release::failure_message,
+    site::{cluster_of_status, target_name},
 };
 
 /// An event of a pipeline.
@@ -39,18 +44,35 @@ pub fn pipeline_events(
         events.extend(overridden(name, known, environment));
         events.extend(checks::decided(name, known, environment));
         events.extend(rollout::moved(name, known, environment));
-        for target in &environment.targets {
-            let target_name = target_name(target);
-            let known = known.and_then(|known| {
-                known
-                    .targets
-                    .iter()
-                    .find(|known| self::target_name(known) == target_name)
-            });
-            events.extend(deployment(name, &target_name, known, target));
-        }
+        events.extend(deployments(name, known, environment));
     }
     events
+}
+
+/// What the targets of an environment run now, or failed to.
+fn deployments(
+    environment: &str,
+    known: Option<&EnvironmentStatus>,
+    now: &EnvironmentStatus,
+) -> Vec<PipelineEvent> {
+    let known = known.map_or(&[][..], |known| &known.targets);
+    let known: HashMap<TargetIdentity<'_>, &TargetStatus> =
+        known.iter().map(|it| (identity(it), it)).collect();
+    let targets = now.targets.iter();
+    let events = targets.filter_map(|target| {
+        let known = known.get(&identity(target)).copied();
+        deployment(environment, &target_name(target), known, target)
+    });
+    events.collect()
+}
+
+/// The namespace and name of a cluster, if it is not the hub, and the namespace on it.
+type TargetIdentity<'a> = (Option<(Option<&'a str>, &'a str)>, Option<&'a str>);
+
+fn identity(target: &TargetStatus) -> TargetIdentity<'_> {
+    let cluster = cluster_of_status(target);
+    let cluster = cluster.map(|it| (it.namespace.as_deref(), it.name.as_str()));
+    (cluster, target.namespace.as_deref())
 }
 
 /// An environment has begun to wait for something else than before. What an existing promotion waits for
@@ -208,6 +230,36 @@ mod tests {
         dev.targets[0].failed_because = Some("no such image".to_owned());
         let expected = "dev: 1.2.0 failed in x: no such image";
         assert_eq!(messages(Some(&two), &failed), [expected]);
+    }
+
+    #[test]
+    fn targets_are_told_apart_by_cluster_and_namespace() {
+        let target = |cluster: Option<(&str, &str)>, revision: &str| {
+            let reference = cluster.map(|(namespace, name)| {
+                serde_json::json!({"kind": "GitopsCluster", "name": name, "namespace": namespace})
+            });
+            let target = serde_json::json!({
+                "clusterAppRef": {"clusterRef": reference}, "namespace": "x", "revision": revision,
+                "ready": true, "readySince": "2026-11-01T10:00:00Z",
+            });
+            serde_json::from_value::<TargetStatus>(target).unwrap()
+        };
+        let all = |revisions: [&str; 3]| {
+            let clusters = [None, Some(("one", "eu")), Some(("two", "eu"))];
+            let targets = clusters.into_iter().zip(revisions);
+            let mut status = status("-", true, None);
+            let dev = status.environments.get_mut("dev").unwrap();
+            dev.targets = targets.map(|(cluster, it)| target(cluster, it)).collect();
+            status
+        };
+        let before = all(["1", "1", "1"]);
+        for (now, expected) in [
+            (["2", "1", "1"], "dev: x runs 2"),
+            (["1", "2", "1"], "dev: eu/x runs 2"),
+            (["1", "1", "2"], "dev: eu/x runs 2"),
+        ] {
+            assert_eq!(messages(Some(&before), &all(now)), [expected]);
+        }
     }
 
     #[test]

@@ -42,7 +42,7 @@ pub(crate) struct AppRecord {
     /// The source that its revision comes from.
     pub(crate) source: Option<ObjectReference>,
     /// Namespace and name of the Kustomization that applied it.
-    pub(crate) applier: Option<(String, String)>,
+    pub(crate) applier: Option<Box<(String, String)>>,
     /// Namespace and name of the HelmRelease that created it, if it is a workload.
     pub(crate) release: Option<Box<(String, String)>>,
     /// The workloads that Flux created for it, if they were read.
@@ -73,7 +73,7 @@ pub(crate) enum AppLookup {
     /// The watch is not synced.
     Unknown(WatchState),
     /// The apps that match.
-    Found(Vec<(String, AppRecord)>),
+    Found(Vec<(String, Arc<AppRecord>)>),
 }
 
 /// The apps of all clusters.
@@ -89,11 +89,14 @@ struct ClusterApps {
     kinds: HashMap<AppKind, KindApps>,
 }
 
+/// The records of the apps of a kind in one namespace, by name. Readers share them.
+type AppRecords = HashMap<String, Arc<AppRecord>>;
+
 #[derive(Default)]
 struct KindApps {
     /// The state of the watch of each namespace; that of a watch of all under the empty name.
     states: HashMap<String, WatchState>,
-    records: HashMap<String, HashMap<String, AppRecord>>,
+    records: HashMap<String, AppRecords>,
     /// Why images are left out.
     images_note: Option<String>,
     workload_lookups: Arc<images::WorkloadLookups>,
@@ -161,11 +164,11 @@ impl AppCache {
                     record.images.clone_from(&known.images);
                 }
                 record.workloads.clone_from(&known.workloads);
-                if *known == record {
+                if **known == record {
                     return false;
                 }
             }
-            names.insert(name.to_owned(), record);
+            names.insert(name.to_owned(), Arc::new(record));
             true
         })
     }
@@ -187,7 +190,7 @@ impl AppCache {
         if let Some(record) = names.and_then(|names| names.get_mut(name))
             && is_same_state(&record.reading, of)
         {
-            record.set_workloads(workloads, follows_canaries);
+            Arc::make_mut(record).set_workloads(workloads, follows_canaries);
         }
     }
 
@@ -201,7 +204,7 @@ impl AppCache {
         self.with_kind(cluster, kind, |apps| {
             let names = apps.records.get_mut(namespace);
             if let Some(record) = names.and_then(|names| names.get_mut(name)) {
-                record.images = None;
+                Arc::make_mut(record).images = None;
             }
         });
     }
@@ -225,7 +228,7 @@ impl AppCache {
                 .filter(|_| scope.is_empty() || scope == namespace)
             {
                 let own = workloads.remove(&(namespace.clone(), name.clone()));
-                record.set_workloads(own.unwrap_or_default(), follows_canaries);
+                Arc::make_mut(record).set_workloads(own.unwrap_or_default(), follows_canaries);
             }
         }
     }
@@ -311,7 +314,7 @@ impl AppCache {
         cluster: &ClusterKey,
         kind: &AppKind,
         (namespace, name): (&str, &str),
-    ) -> Option<AppRecord> {
+    ) -> Option<Arc<AppRecord>> {
         let clusters = self.clusters.read();
         let apps = clusters.get(cluster)?.kinds.get(kind)?;
         apps.records.get(namespace)?.get(name).cloned()
@@ -342,7 +345,7 @@ impl AppCache {
         pipeline: &str,
     ) -> AppLookup {
         self.lookup(cluster, kind, namespace, |names| {
-            let carries = |record: &&AppRecord| record.pipeline.as_deref() == Some(pipeline);
+            let carries = |record: &AppRecord| record.pipeline.as_deref() == Some(pipeline);
             let mut found: Vec<_> = names
                 .iter()
                 .filter(|(_, record)| carries(record))
@@ -358,7 +361,7 @@ impl AppCache {
         cluster: &ClusterKey,
         kind: &AppKind,
         namespace: &str,
-        find: impl Fn(&HashMap<String, AppRecord>) -> Vec<(String, AppRecord)>,
+        find: impl Fn(&AppRecords) -> Vec<(String, Arc<AppRecord>)>,
     ) -> AppLookup {
         let clusters = self.clusters.read();
         let Some(apps) = clusters.get(cluster) else {

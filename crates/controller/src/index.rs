@@ -28,16 +28,21 @@ pub(crate) type RequiredKinds = BTreeMap<AppKind, Namespaces>;
 pub(crate) type Namespaces = Arc<BTreeSet<String>>;
 
 /// Everything that pipelines need, kept up to date one pipeline at a time.
+///
+/// With ten thousand pipelines this is much of the memory of the process, so each app and each key of a
+/// pipeline is stored once.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    required: HashMap<ObjectKey, BTreeSet<RequiredApp>>,
-    watchers: HashMap<RequiredApp, HashSet<ObjectKey>>,
+    /// What each pipeline needs, in order.
+    required: HashMap<Arc<ObjectKey>, Box<[Arc<RequiredApp>]>>,
+    /// The pipelines that need an app. Mostly one.
+    watchers: HashMap<Arc<RequiredApp>, Vec<Arc<ObjectKey>>>,
     /// How many apps are required per cluster, kind and namespace.
     required_kinds: HashMap<ClusterKey, BTreeMap<AppKind, BTreeMap<String, usize>>>,
     /// The pipelines that name a cluster, even one that does not exist.
-    clusters: HashMap<ClusterKey, HashSet<ObjectKey>>,
+    clusters: HashMap<ClusterKey, HashSet<Arc<ObjectKey>>>,
     /// The pipelines that select clusters by label.
-    selecting: HashSet<ObjectKey>,
+    selecting: HashSet<Arc<ObjectKey>>,
 }
 
 impl Index {
@@ -48,32 +53,48 @@ impl Index {
         required: BTreeSet<RequiredApp>,
         selects: bool,
     ) -> BTreeSet<ClusterKey> {
-        let before = self.required.remove(pipeline).unwrap_or_default();
-        let mut changed = BTreeSet::new();
-        for gone in before.difference(&required) {
-            self.remove(pipeline, gone, &mut changed);
-        }
-        for new in required.difference(&before) {
-            self.insert(pipeline, new, &mut changed);
-        }
-        self.name_clusters(pipeline, &clusters_of(&before), &clusters_of(&required));
+        let known = self.required.remove_entry(pipeline);
+        let (pipeline, before) =
+            known.unwrap_or_else(|| (Arc::new(pipeline.clone()), Box::default()));
         match selects {
             true => self.selecting.insert(pipeline.clone()),
-            false => self.selecting.remove(pipeline),
+            false => self.selecting.remove(&pipeline),
         };
+        let mut changed = BTreeSet::new();
+        if before.iter().map(|it| &**it).eq(&required) {
+            if !before.is_empty() {
+                self.required.insert(pipeline, before);
+            }
+            return changed;
+        }
+        for gone in before.iter().filter(|app| !required.contains(&***app)) {
+            self.remove(&pipeline, gone, &mut changed);
+        }
+        self.name_clusters(
+            &pipeline,
+            &before.iter().map(|app| &app.cluster).collect(),
+            &required.iter().map(|app| &app.cluster).collect(),
+        );
+        let required = required.into_iter();
+        let required: Box<[Arc<RequiredApp>]> = required
+            .map(|app| match before.binary_search_by(|it| (**it).cmp(&app)) {
+                Ok(at) => before[at].clone(),
+                Err(_) => self.insert(&pipeline, app, &mut changed),
+            })
+            .collect();
         if !required.is_empty() {
-            self.required.insert(pipeline.clone(), required);
+            self.required.insert(pipeline, required);
         }
         changed
     }
 
     fn name_clusters(
         &mut self,
-        pipeline: &ObjectKey,
-        before: &BTreeSet<ClusterKey>,
-        now: &BTreeSet<ClusterKey>,
+        pipeline: &Arc<ObjectKey>,
+        before: &BTreeSet<&ClusterKey>,
+        now: &BTreeSet<&ClusterKey>,
     ) {
-        for cluster in before.difference(now) {
+        for &cluster in before.difference(now) {
             if let Some(pipelines) = self.clusters.get_mut(cluster) {
                 pipelines.remove(pipeline);
                 if pipelines.is_empty() {
@@ -81,7 +102,7 @@ impl Index {
                 }
             }
         }
-        for cluster in now.difference(before) {
+        for &cluster in now.difference(before) {
             let pipelines = self.clusters.entry(cluster.clone()).or_default();
             pipelines.insert(pipeline.clone());
         }
@@ -108,12 +129,8 @@ impl Index {
         };
         let by_name = self.watchers.get(&app(Some(name)));
         let by_label = self.watchers.get(&app(None));
-        by_name
-            .into_iter()
-            .chain(by_label)
-            .flatten()
-            .cloned()
-            .collect()
+        let concerned = by_name.into_iter().chain(by_label).flatten();
+        concerned.map(|pipeline| (**pipeline).clone()).collect()
     }
 
     /// The pipelines that have a target on a cluster, or might get one.
@@ -123,7 +140,8 @@ impl Index {
             .selecting
             .iter()
             .filter(|_| *cluster != ClusterKey::Hub);
-        named.chain(selecting).cloned().collect()
+        let all = named.chain(selecting);
+        all.map(|pipeline| (**pipeline).clone()).collect()
     }
 
     /// What is needed on a cluster; empty if nothing is. Where apps are, their Canaries are too.
@@ -148,34 +166,33 @@ impl Index {
 
     fn insert(
         &mut self,
-        pipeline: &ObjectKey,
-        app: &RequiredApp,
+        pipeline: &Arc<ObjectKey>,
+        app: RequiredApp,
         changed: &mut BTreeSet<ClusterKey>,
-    ) {
-        self.watchers
-            .entry(app.clone())
-            .or_default()
-            .insert(pipeline.clone());
+    ) -> Arc<RequiredApp> {
         let kinds = self.required_kinds.entry(app.cluster.clone()).or_default();
-        let count = kinds
-            .entry(app.kind.clone())
-            .or_default()
-            .entry(app.namespace.clone())
-            .or_default();
+        let namespaces = kinds.entry(app.kind.clone()).or_default();
+        let count = namespaces.entry(app.namespace.clone()).or_default();
         *count += 1;
         if *count == 1 {
             changed.insert(app.cluster.clone());
         }
+        let known = self.watchers.get_key_value(&app);
+        let app = known.map_or_else(|| Arc::new(app), |(known, _)| known.clone());
+        let watchers = self.watchers.entry(app.clone());
+        let watchers = watchers.or_insert_with(|| Vec::with_capacity(1));
+        watchers.push(pipeline.clone());
+        app
     }
 
     fn remove(
         &mut self,
-        pipeline: &ObjectKey,
+        pipeline: &Arc<ObjectKey>,
         app: &RequiredApp,
         changed: &mut BTreeSet<ClusterKey>,
     ) {
         if let Some(watchers) = self.watchers.get_mut(app) {
-            watchers.remove(pipeline);
+            watchers.retain(|watcher| watcher != pipeline);
             if watchers.is_empty() {
                 self.watchers.remove(app);
             }
@@ -208,10 +225,6 @@ impl Index {
     }
 }
 
-fn clusters_of(required: &BTreeSet<RequiredApp>) -> BTreeSet<ClusterKey> {
-    required.iter().map(|app| app.cluster.clone()).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -240,6 +253,31 @@ mod tests {
         concerned.sort();
         assert_eq!(concerned, [key("labelled"), key("p")]);
         assert!(index.concerned(&cluster, &kind, "b", "app").is_empty());
+    }
+
+    #[test]
+    fn a_pipeline_that_is_edited_leaves_nothing_behind() {
+        let mut index = Index::default();
+        let (one, two) = (app("dev", "a", Some("one")), app("prod", "a", Some("two")));
+        let concerned = |index: &Index, app: &RequiredApp| {
+            let name = app.name.as_deref().unwrap_or_default();
+            index.concerned(&app.cluster, &app.kind, &app.namespace, name)
+        };
+        index.set(&key("p"), [one.clone(), two.clone()].into(), true);
+        index.set(&key("q"), [two.clone()].into(), false);
+        assert_eq!(concerned(&index, &two), [key("p"), key("q")]);
+        let changed = index.set(&key("p"), [two.clone()].into(), true);
+        assert_eq!(changed, [one.cluster.clone()].into());
+        assert!(concerned(&index, &one).is_empty());
+        assert_eq!(concerned(&index, &two), [key("p"), key("q")]);
+        assert_eq!(index.on_cluster(&one.cluster), [key("p")].into());
+        assert!(index.set(&key("p"), [two.clone()].into(), false).is_empty());
+        assert!(index.on_cluster(&one.cluster).is_empty());
+        for name in ["p", "q", "q"] {
+            index.forget(&key(name));
+        }
+        assert!(index.required.is_empty() && index.watchers.is_empty());
+        assert!(index.clusters.is_empty() && index.required_kinds.is_empty());
     }
 
     #[test]

@@ -277,6 +277,7 @@ impl AppWatch {
         let labels = app.metadata.labels.as_ref();
         let label = |key| labels.and_then(|labels| labels.get(key)).cloned();
         let release = label(RELEASE_NAMESPACE_LABEL).zip(label(RELEASE_NAME_LABEL));
+        let applier = label(KUSTOMIZATION_NAMESPACE_LABEL).zip(label(KUSTOMIZATION_NAME_LABEL));
         AppRecord {
             api_version: app
                 .types
@@ -298,7 +299,7 @@ impl AppWatch {
             },
             generation: app.metadata.generation.filter(|_| !self.kind.is_app()),
             source: api::app::source_of(kind, app),
-            applier: label(KUSTOMIZATION_NAMESPACE_LABEL).zip(label(KUSTOMIZATION_NAME_LABEL)),
+            applier: applier.map(Box::new),
             workloads: None,
             canary: None,
         }

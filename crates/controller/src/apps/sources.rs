@@ -175,7 +175,7 @@ impl SourceCache {
         app: &AppRecord,
         own: Option<&str>,
     ) -> Option<Origin> {
-        let (namespace, name) = match (&app.applier, own) {
+        let (namespace, name) = match (app.applier.as_deref(), own) {
             (Some((namespace, name)), _) => (namespace.as_str(), name.as_str()),
             (None, Some(own)) => (app_namespace.namespace, own),
             (None, None) => return None,

@@ -262,7 +262,7 @@ fn add(
     apps: &mut Vec<ObservedApp>,
     location: &TargetLocation,
     kind: &AppKind,
-    found: &[(String, AppRecord)],
+    found: &[(String, Arc<AppRecord>)],
 ) {
     for (name, record) in found {
         let app = seen_app(kind, name, record);
@@ -278,7 +278,7 @@ fn is_part_of(apps: &[ObservedApp], location: &TargetLocation, workload: &AppRec
     apps.iter().any(|app| {
         let made_by = match app.kind.as_str() {
             "HelmRelease" => workload.release.as_deref(),
-            "Kustomization" => workload.applier.as_ref(),
+            "Kustomization" => workload.applier.as_deref(),
             _ => None,
         };
         made_by

@@ -183,8 +183,8 @@ async fn images_of(
     }
     let here = (object.namespace.as_str(), object.name.as_str());
     let record = apps.record(cluster, kind, here).unwrap_or_default();
-    if let Some(images) = record.images {
-        return Ok(images);
+    if let Some(images) = &record.images {
+        return Ok(images.clone());
     }
     let asked = (object.namespace.clone(), object.name.clone());
     let lookups = apps.workload_lookups(cluster, kind);
@@ -259,8 +259,8 @@ async fn workloads_of(
     }
     let record = reconciler.apps.record(&location.cluster, &kind, here);
     let record = record.unwrap_or_default();
-    if let Some(workloads) = record.workloads {
-        return Ok(workloads);
+    if let Some(workloads) = &record.workloads {
+        return Ok(workloads.clone());
     }
     let client = reconciler.clients.read().get(&location.cluster).cloned();
     let Some(client) = client.filter(|_| kind.has_workloads()) else {

@@ -117,7 +117,7 @@ pub(super) fn with_applied(
         }
     }
     let readings = readings.into_iter().map(|(app, found)| match found {
-        Some((_, record)) => record.reading,
+        Some((_, record)) => record.reading.clone(),
         None => AppReading {
             message: Some(format!("{} {} does not exist", app.kind.kind, app.name)),
             ..AppReading::default()

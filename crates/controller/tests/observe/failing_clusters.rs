@@ -140,6 +140,25 @@ async fn thirty_bad_clusters_do_not_disturb_twenty_good_ones() {
     }
 }
 
+/// A status names every target, however many of them have a long reason why they cannot be read.
+#[tokio::test(start_paused = true)]
+async fn two_hundred_refused_clusters_in_one_pipeline() {
+    let world = World::new().await;
+    let mut targets = Vec::new();
+    for index in 0..201 {
+        let name = format!("refused-{index}");
+        world.register(&name, json!({"fleet": "edge"})).await;
+        targets.push(format!("{name}/x"));
+    }
+    world
+        .pipeline("p", spec(&format!("dev={}", targets.join(","))))
+        .await;
+    wait_for(&world, "p", |drawn| {
+        drawn.matches("not reachable").count() == 201
+    })
+    .await;
+}
+
 async fn wait_for(world: &World, name: &str, is_right: impl Fn(&str) -> bool) {
     let mut drawn = String::new();
     for _ in 0..600 {

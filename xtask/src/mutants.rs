@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::{cargo, output, root};
-use list::{MUTATIONS, Mutation};
+use list::Mutation;
 
 /// How a test run of a mutated crate ended.
 #[derive(Debug, PartialEq)]
@@ -43,7 +43,7 @@ pub(crate) fn mutants(filter: Option<&str>) -> Result<()> {
         let text = format!("{} {} {}", it.name, it.guards, it.package);
         filter.is_none_or(|filter| text.contains(filter))
     };
-    let wanted: Vec<&Mutation> = MUTATIONS.iter().filter(is_wanted).collect();
+    let wanted: Vec<&Mutation> = list::all().filter(is_wanted).collect();
     ensure!(!wanted.is_empty(), "no mutation matches {filter:?}");
     let folder = root().join("target/mutants");
     let tree = folder.join("tree");
@@ -155,7 +155,7 @@ mod tests {
 
     #[test]
     fn every_mutation_fits_the_code_and_names_a_test() {
-        for mutation in MUTATIONS {
+        for mutation in list::all() {
             let text = fs::read_to_string(source(mutation)).expect(mutation.file);
             let changed = mutated(mutation, &text).expect("the text is there once");
             assert_ne!(changed, text, "{}", mutation.name);
@@ -181,7 +181,7 @@ mod tests {
             };
             let name = rest.split('"').next().unwrap_or_default().to_owned();
             let guards = format!("gate {name}");
-            if !MUTATIONS.iter().any(|it| it.guards == guards) {
+            if !list::all().any(|it| it.guards == guards) {
                 missing.insert(name);
             }
         }

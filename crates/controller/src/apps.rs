@@ -21,6 +21,7 @@ use api::{
 use parking_lot::RwLock;
 
 pub(crate) use canaries::{Workload, Workloads};
+pub(crate) use images::WorkloadKinds;
 
 use crate::keys::{AppKind, ClusterKey};
 
@@ -45,6 +46,10 @@ pub(crate) struct AppRecord {
     pub(crate) applier: Option<Box<(String, String)>>,
     /// Namespace and name of the HelmRelease that created it, if it is a workload.
     pub(crate) release: Option<Box<(String, String)>>,
+    /// Which kinds of workload it had when all were last listed.
+    pub(crate) workload_kinds: Option<WorkloadKinds>,
+    /// Whether only those kinds were listed for its images.
+    pub(crate) has_provisional_images: bool,
     /// The workloads that Flux created for it, if they were read.
     pub(crate) workloads: Option<Workloads>,
     /// The Canary, if it is one and not an app.
@@ -162,7 +167,9 @@ impl AppCache {
             if let Some(known) = names.get(name) {
                 if record.images.is_none() && is_same_state(&known.reading, &record.reading) {
                     record.images.clone_from(&known.images);
+                    record.has_provisional_images = known.has_provisional_images;
                 }
+                record.workload_kinds = known.workload_kinds;
                 record.workloads.clone_from(&known.workloads);
                 if **known == record {
                     return false;
@@ -228,7 +235,8 @@ impl AppCache {
                 .filter(|_| scope.is_empty() || scope == namespace)
             {
                 let own = workloads.remove(&(namespace.clone(), name.clone()));
-                Arc::make_mut(record).set_workloads(own.unwrap_or_default(), follows_canaries);
+                let own = own.unwrap_or_else(images::AppWorkloads::none);
+                Arc::make_mut(record).set_workloads(own, follows_canaries);
             }
         }
     }
@@ -396,7 +404,11 @@ impl AppCache {
 impl AppRecord {
     fn set_workloads(&mut self, read: images::AppWorkloads, follows_canaries: bool) {
         self.images = Some(read.images);
-        self.workloads = follows_canaries.then(|| read.workloads.into());
+        self.has_provisional_images = read.listed != WorkloadKinds::ALL;
+        if !self.has_provisional_images {
+            self.workload_kinds = Some(WorkloadKinds::of(&read.workloads));
+            self.workloads = follows_canaries.then(|| read.workloads.into());
+        }
     }
 }
 

@@ -300,8 +300,7 @@ impl AppWatch {
             generation: app.metadata.generation.filter(|_| !self.kind.is_app()),
             source: api::app::source_of(kind, app),
             applier: applier.map(Box::new),
-            workloads: None,
-            canary: None,
+            ..AppRecord::default()
         }
     }
 

@@ -1,7 +1,8 @@
 //! Reads the workloads of apps, and the images that they run.
 //!
 //! Flux labels what it deploys with the app it belongs to. When the watch of a kind is complete, all
-//! workloads of the cluster are listed; afterwards only those of an app that changed.
+//! workloads of the cluster are listed; afterwards only those of an app that changed. Its pipeline's status
+//! waits for the kinds of workload that the app had before; whether it has got others is looked up later.
 
 use std::{
     collections::{BTreeSet, HashMap},
@@ -37,8 +38,7 @@ const BATCH_SIZE: usize = 64;
 /// When a watch has become complete, the kinds of workload are listed one after the other, so that a
 /// cluster on which nothing changes keeps one idle connection and not three.
 const ONE_AFTER_THE_OTHER: usize = 1;
-/// For an app that changed, all three kinds are listed at the same time: its pipeline's status waits
-/// for them.
+/// For an app that changed, the kinds are listed at the same time: its pipeline's status waits for them.
 const ALL_AT_ONCE: usize = 3;
 const CANCELLED: &str = "images could not be read: the list was cancelled";
 
@@ -51,6 +51,53 @@ type WorkloadsByApp = HashMap<AppKey, AppWorkloads>;
 pub(crate) struct AppWorkloads {
     pub(crate) images: Vec<String>,
     pub(crate) workloads: Vec<Workload>,
+    /// The kinds that were listed; it may have others.
+    pub(crate) listed: WorkloadKinds,
+}
+
+impl AppWorkloads {
+    /// All kinds were listed, and it has none.
+    pub(crate) fn none() -> Self {
+        Self {
+            listed: WorkloadKinds::ALL,
+            ..Self::default()
+        }
+    }
+}
+
+/// Some of the kinds of workload.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct WorkloadKinds {
+    deployments: bool,
+    stateful_sets: bool,
+    daemon_sets: bool,
+}
+
+impl WorkloadKinds {
+    /// All that are listed for images.
+    pub(crate) const ALL: Self = Self {
+        deployments: true,
+        stateful_sets: true,
+        daemon_sets: true,
+    };
+
+    /// The kinds of these workloads.
+    pub(crate) fn of(workloads: &[Workload]) -> Self {
+        let has = |kind| workloads.iter().any(|workload| workload.kind == kind);
+        Self {
+            deployments: has("Deployment"),
+            stateful_sets: has("StatefulSet"),
+            daemon_sets: has("DaemonSet"),
+        }
+    }
+
+    fn and(self, other: Self) -> Self {
+        Self {
+            deployments: self.deployments || other.deployments,
+            stateful_sets: self.stateful_sets || other.stateful_sets,
+            daemon_sets: self.daemon_sets || other.daemon_sets,
+        }
+    }
 }
 
 /// Why the workloads of an app could not be listed.
@@ -114,13 +161,12 @@ pub(super) async fn fill(watch: &AppWatch, scope: &str) {
     let Some(labels) = labels(&watch.kind) else {
         return;
     };
-    let read = all(
-        &watch.client,
-        scope,
-        &labels.0,
-        &labels,
-        ONE_AFTER_THE_OTHER,
-    );
+    let workloads = WorkloadSelection {
+        selector: &labels.0,
+        kinds: WorkloadKinds::ALL,
+        concurrency: ONE_AFTER_THE_OTHER,
+    };
+    let read = all(&watch.client, scope, &workloads, &labels);
     let read = tokio::time::timeout(TIMEOUT, read).await;
     let forbidden = match &read {
         Ok(Err(error @ kube::Error::Api(refusal))) if refusal.code == 403 => Some(note(error)),
@@ -129,7 +175,10 @@ pub(super) async fn fill(watch: &AppWatch, scope: &str) {
     };
     let apps = &watch.shared.apps;
     apps.set_images_note(&watch.cluster, &watch.kind, forbidden);
-    if let Ok(Ok(workloads)) = read {
+    if let Ok(Ok(mut workloads)) = read {
+        for own in workloads.values_mut() {
+            own.listed = WorkloadKinds::ALL;
+        }
         apps.fill_workloads(&watch.cluster, &watch.kind, scope, workloads);
     }
 }
@@ -147,14 +196,26 @@ type LookupResult = Result<AppWorkloads, WorkloadError>;
 
 struct PendingLookup {
     app: AppKey,
+    kinds: WorkloadKinds,
     result: oneshot::Sender<LookupResult>,
 }
 
 impl WorkloadLookups {
-    /// The workloads of one app.
-    pub(crate) async fn get(&self, client: &Client, kind: &AppKind, app: AppKey) -> LookupResult {
+    /// The workloads of one app, of these kinds and perhaps others. Nothing is requested for no kind.
+    pub(crate) async fn get(
+        &self,
+        client: &Client,
+        kind: &AppKind,
+        app: AppKey,
+        kinds: WorkloadKinds,
+    ) -> LookupResult {
+        if kinds == WorkloadKinds::default() {
+            return Ok(AppWorkloads::default());
+        }
         let (result, mut received) = oneshot::channel();
-        self.waiting.lock().push(PendingLookup { app, result });
+        self.waiting
+            .lock()
+            .push(PendingLookup { app, kinds, result });
         loop {
             // Whoever gets the lock lists for all; the others find their result when they get it.
             let _batch = self.batch.lock().await;
@@ -175,7 +236,9 @@ impl WorkloadLookups {
 
 async fn answer_all(client: &Client, kind: &AppKind, lookups: Vec<PendingLookup>) {
     let apps: BTreeSet<&AppKey> = lookups.iter().map(|lookup| &lookup.app).collect();
-    let read = tokio::time::timeout(TIMEOUT, of_apps(client, kind, &apps)).await;
+    let kinds = lookups.iter().map(|lookup| lookup.kinds);
+    let kinds = kinds.fold(WorkloadKinds::default(), WorkloadKinds::and);
+    let read = tokio::time::timeout(TIMEOUT, of_apps(client, kind, &apps, kinds)).await;
     let results = match read {
         Ok(Ok(workloads)) => Ok(workloads),
         Ok(Err(error)) => Err(WorkloadError::of(&error)),
@@ -183,7 +246,10 @@ async fn answer_all(client: &Client, kind: &AppKind, lookups: Vec<PendingLookup>
     };
     for lookup in lookups {
         let result = results.as_ref().map_err(Clone::clone);
-        let result = result.map(|all| all.get(&lookup.app).cloned().unwrap_or_default());
+        let result = result.map(|all| AppWorkloads {
+            listed: kinds,
+            ..all.get(&lookup.app).cloned().unwrap_or_default()
+        });
         // A reconcile that was cancelled does not need it.
         let _ = lookup.result.send(result);
     }
@@ -194,6 +260,7 @@ async fn of_apps(
     client: &Client,
     kind: &AppKind,
     apps: &BTreeSet<&AppKey>,
+    kinds: WorkloadKinds,
 ) -> Result<WorkloadsByApp, kube::Error> {
     let Some(labels) = labels(kind) else {
         return Ok(WorkloadsByApp::new());
@@ -201,15 +268,19 @@ async fn of_apps(
     let names: BTreeSet<&str> = apps.iter().map(|(_, name)| name.as_str()).collect();
     let names: Vec<&str> = names.into_iter().collect();
     let selector = format!("{} in ({})", labels.0, names.join(","));
-    match all(client, "", &selector, &labels, ALL_AT_ONCE).await {
+    let workloads = WorkloadSelection {
+        selector: &selector,
+        kinds,
+        concurrency: ALL_AT_ONCE,
+    };
+    match all(client, "", &workloads, &labels).await {
         Err(kube::Error::Api(status)) if status.code == 403 => {
             let namespaces: BTreeSet<&str> = apps.iter().map(|(it, _)| it.as_str()).collect();
-            let mut workloads = WorkloadsByApp::new();
+            let mut by_app = WorkloadsByApp::new();
             for namespace in namespaces {
-                let found = all(client, namespace, &selector, &labels, ALL_AT_ONCE).await?;
-                workloads.extend(found);
+                by_app.extend(all(client, namespace, &workloads, &labels).await?);
             }
-            Ok(workloads)
+            Ok(by_app)
         }
         found => found,
     }
@@ -227,16 +298,22 @@ fn note(error: &kube::Error) -> String {
     }
 }
 
+/// Which workloads are listed, and how many lists are requested at the same time.
+struct WorkloadSelection<'a> {
+    selector: &'a str,
+    kinds: WorkloadKinds,
+    concurrency: usize,
+}
+
 /// The selected workloads by app, in one namespace or (empty `scope`) in all.
 async fn all(
     client: &Client,
     scope: &str,
-    selector: &str,
+    workloads: &WorkloadSelection<'_>,
     (name_label, namespace_label): &AppLabels,
-    concurrency: usize,
 ) -> Result<WorkloadsByApp, kube::Error> {
     let mut by_app = WorkloadsByApp::new();
-    for found in selected(client, scope, selector, concurrency).await? {
+    for found in selected(client, scope, workloads).await? {
         let label = |key: &str| found.labels.get(key).cloned().unwrap_or_default();
         let app = (label(namespace_label), label(name_label));
         let own = by_app.entry(app).or_default();
@@ -259,24 +336,29 @@ struct ListedWorkload {
 async fn selected(
     client: &Client,
     scope: &str,
-    selector: &str,
-    concurrency: usize,
+    workloads: &WorkloadSelection<'_>,
 ) -> Result<Vec<ListedWorkload>, kube::Error> {
-    let lists = [
-        list::<Deployment>(client, scope, selector, |it| {
+    let (selector, kinds) = (workloads.selector, workloads.kinds);
+    let mut lists = Vec::new();
+    if kinds.deployments {
+        let listed = list::<Deployment>(client, scope, selector, |it| {
             it.spec.as_ref()?.template.spec.as_ref()
-        })
-        .boxed(),
-        list::<StatefulSet>(client, scope, selector, |it| {
+        });
+        lists.push(listed.boxed());
+    }
+    if kinds.stateful_sets {
+        let listed = list::<StatefulSet>(client, scope, selector, |it| {
             it.spec.as_ref()?.template.spec.as_ref()
-        })
-        .boxed(),
-        list::<DaemonSet>(client, scope, selector, |it| {
+        });
+        lists.push(listed.boxed());
+    }
+    if kinds.daemon_sets {
+        let listed = list::<DaemonSet>(client, scope, selector, |it| {
             it.spec.as_ref()?.template.spec.as_ref()
-        })
-        .boxed(),
-    ];
-    let lists = stream::iter(lists).buffered(concurrency);
+        });
+        lists.push(listed.boxed());
+    }
+    let lists = stream::iter(lists).buffered(workloads.concurrency);
     lists.try_concat().await
 }
 

@@ -9,8 +9,9 @@ use std::{
 use controller::Settings;
 use http::Request;
 use kube::{Client, client::Body};
+use serde_json::{Value, json};
 
-use crate::world::{World, deploy, namespace, release, released, set_status, spec};
+use crate::world::{World, create, deploy, namespace, release, released, set_status, spec};
 
 /// Requests by cluster, verb and resource.
 #[derive(Clone, Default)]
@@ -67,15 +68,14 @@ async fn a_change_costs_one_write_and_a_rest_none() {
         let app = release("x", "app", "");
         set_status(&leaf, &app, &released(&version, true)).await;
         world.expect("p", &format!("dev[{version} ok]")).await;
+        let status = "1 hub PATCH /apis/pipelines.weave.works/v1alpha1/namespaces/default/pipelines/p/status";
+        assert_eq!(requests.take(), [status]);
+        tokio::time::sleep(Duration::from_secs(5)).await;
+        // Which images run: the status did not wait for it, because the app had no workloads before.
+        let lists = ["daemonsets", "deployments", "statefulsets"];
+        let lists = lists.map(|kind| format!("1 leaf GET /apis/apps/v1/{kind}"));
+        assert_eq!(requests.take(), lists);
     }
-    let expected = [
-        "10 hub PATCH /apis/pipelines.weave.works/v1alpha1/namespaces/default/pipelines/p/status",
-        // Which images run.
-        "10 leaf GET /apis/apps/v1/daemonsets",
-        "10 leaf GET /apis/apps/v1/deployments",
-        "10 leaf GET /apis/apps/v1/statefulsets",
-    ];
-    assert_eq!(requests.take(), expected);
     tokio::time::sleep(Duration::from_secs(3600)).await;
     // Watches that begin again, whether the leaf answers, and whether its credentials are still the same.
     let is_read = |it: &&String| it.contains(" GET ") || it.contains(" WATCH ");
@@ -85,4 +85,49 @@ async fn a_change_costs_one_write_and_a_rest_none() {
     let counts = reads.iter().filter_map(|it| it.split(' ').next());
     let reads_in_all: usize = counts.map(|it| it.parse::<usize>().unwrap()).sum();
     assert!(reads_in_all <= 400, "{reads:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn images_of_another_kind_of_workload_follow() {
+    let mut world = World::new().await;
+    let leaf = world.leaf("dev").await.client();
+    namespace(&leaf, "x").await;
+    deploy(&leaf, &release("x", "app", "1.0.0")).await;
+    create(&leaf, &workload("Deployment", "web", "example.com/web:1")).await;
+    world.pipeline("p", spec("dev=dev/x")).await;
+    world.expect("p", "dev[1.0.0 ok]").await;
+    assert_eq!(images(&world).await, ["example.com/web:1"]);
+    create(&leaf, &workload("StatefulSet", "db", "example.com/db:7")).await;
+    set_status(&leaf, &release("x", "app", ""), &released("1.1.0", true)).await;
+    world.expect("p", "dev[1.1.0 ok]").await;
+    assert_eq!(images(&world).await, ["example.com/web:1"]);
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let all = ["example.com/db:7", "example.com/web:1"];
+    assert_eq!(images(&world).await, all);
+    // It is known to have both kinds now.
+    set_status(&leaf, &release("x", "app", ""), &released("1.2.0", true)).await;
+    world.expect("p", "dev[1.2.0 ok]").await;
+    assert_eq!(images(&world).await, all);
+}
+
+async fn images(world: &World) -> Vec<String> {
+    let pipeline = world.pipelines().get("p").await.unwrap();
+    let status = pipeline.status.unwrap();
+    status.environments["dev"].targets[0].apps[0].images.clone()
+}
+
+fn workload(kind: &str, name: &str, image: &str) -> Value {
+    json!({
+        "apiVersion": "apps/v1", "kind": kind,
+        "metadata": {"name": name, "namespace": "x", "labels": {
+            "helm.toolkit.fluxcd.io/name": "app", "helm.toolkit.fluxcd.io/namespace": "x",
+        }},
+        "spec": {
+            "serviceName": name, "selector": {"matchLabels": {"a": name}},
+            "template": {
+                "metadata": {"labels": {"a": name}},
+                "spec": {"containers": [{"name": "c", "image": image}]},
+            },
+        },
+    })
 }

@@ -157,6 +157,20 @@ async fn two_hundred_refused_clusters_in_one_pipeline() {
         drawn.matches("not reachable").count() == 201
     })
     .await;
+    // The same by a selector, in waves.
+    let selected =
+        json!([{"namespace": "x", "clusterSelector": {"matchLabels": {"fleet": "edge"}}}]);
+    let mut fleet = spec("dev=refused-0/x > fleet=");
+    fleet["environments"][1]["targets"] = selected;
+    fleet["promotion"] = json!({
+        "strategy": {"webhook": {"url": "https://deploy.example/hook"}},
+        "rollout": {"waves": [{"percent": 10, "maxConcurrent": 5}, {}], "maxFailures": "1%"},
+    });
+    world.pipeline("q", fleet).await;
+    wait_for(&world, "q", |drawn| {
+        drawn.matches("not reachable").count() == 202
+    })
+    .await;
 }
 
 async fn wait_for(world: &World, name: &str, is_right: impl Fn(&str) -> bool) {

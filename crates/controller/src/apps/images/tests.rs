@@ -81,6 +81,7 @@ async fn many_lookups_at_once_need_few_lists() {
             &client,
             &kind,
             ("default".to_owned(), format!("app-{number}")),
+            WorkloadKinds::ALL,
         )
     }));
     for (number, result) in results.await.into_iter().enumerate() {
@@ -90,4 +91,24 @@ async fn many_lookups_at_once_need_few_lists() {
     }
     // Three kinds of workload for the first lookup, and three for all that came meanwhile.
     assert_eq!(count.load(Ordering::Relaxed), 6);
+}
+
+#[tokio::test]
+async fn only_the_kinds_that_are_asked_for_are_listed() {
+    let server = Server::in_memory();
+    workload(&server, 1).await;
+    let (client, count) = counted(&server);
+    let kind = AppKind::new(api::flux::HELM_GROUP, "HelmRelease");
+    let lookups = WorkloadLookups::default();
+    let app = ("default".to_owned(), "app-1".to_owned());
+    let none = lookups.get(&client, &kind, app.clone(), WorkloadKinds::default());
+    assert!(none.await.unwrap().images.is_empty());
+    assert_eq!(count.load(Ordering::Relaxed), 0);
+    let all = lookups.get(&client, &kind, app.clone(), WorkloadKinds::ALL);
+    let all = all.await.unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), 3);
+    let kinds = WorkloadKinds::of(&all.workloads);
+    let known = lookups.get(&client, &kind, app, kinds).await.unwrap();
+    assert_eq!(count.load(Ordering::Relaxed), 4);
+    assert_eq!((known.images, known.listed), (all.images, kinds));
 }

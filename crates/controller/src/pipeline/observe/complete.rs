@@ -17,7 +17,7 @@ use super::{
 use crate::{
     Detect, PipelineReconciler,
     apps::{
-        WatchState, Workload, Workloads,
+        WatchState, Workload, WorkloadKinds, Workloads,
         images::{self, WorkloadError},
         sources::AppNamespace,
     },
@@ -26,6 +26,9 @@ use crate::{
 };
 use runtime::ObjectKey;
 
+/// How long after a status that shows the images of the kinds of workload that an app had before, the other
+/// kinds are listed too.
+const OTHER_KINDS_AFTER: Duration = Duration::from_secs(1);
 /// How long until workloads that do not run one version of the tracked image are read again.
 const MIXED_AGAIN: Duration = Duration::from_secs(20);
 
@@ -77,7 +80,7 @@ pub(super) async fn complete(
         }
         TargetState::Observed(mut apps) => {
             for app in &mut apps {
-                with_images(reconciler, known, &location, app).await;
+                with_images(reconciler, (pipeline, known), &location, app).await;
                 with_canaries(reconciler, &location, app).await;
                 if pipeline.spec.app_ref.is_none() {
                     with_note_on_workloads(reconciler, &location, app);
@@ -107,45 +110,64 @@ pub(super) async fn complete(
     }
 }
 
+/// Adds the images of an app's workloads, if its state has changed since they were read.
 async fn with_images(
     reconciler: &Arc<PipelineReconciler>,
-    known: &StoredApps,
+    (pipeline, known): (&Pipeline, &StoredApps),
     location: &TargetLocation,
     app: &mut ObservedApp,
 ) {
-    let kind = kind_of(app);
+    let (apps, kind) = (&reconciler.apps, kind_of(app));
     if is_resource_set(&kind) {
         return with_images_of_all(reconciler, location, app).await;
     }
+    let here = (location.namespace.as_str(), app.name.as_str());
+    let record = apps.record(&location.cluster, &kind, here);
+    let record = record.unwrap_or_default();
     if app.images.is_none() {
-        app.note = reconciler.apps.images_note(&location.cluster, &kind);
+        app.note = apps.images_note(&location.cluster, &kind);
     }
-    let cluster = location
-        .reference
-        .as_ref()
-        .map(|it| format!("{:?}/{}", it.namespace, it.name));
-    let known = known.get(&(
-        cluster.unwrap_or_default(),
-        location.namespace.clone(),
-        format!("{}/{}", app.kind, app.name),
-    ));
-    if app.images.is_some() || app.note.is_some() || !planner::needs_images(known, app) {
+    let is_read = app.images.is_some() || !planner::needs_images(stored(known, location, app), app);
+    if app.note.is_some() || is_read && !record.has_provisional_images {
         return;
     }
     let Some(client) = reconciler.clients.read().get(&location.cluster).cloned() else {
         return;
     };
-    let here = (location.namespace.as_str(), app.name.as_str());
-    let lookups = reconciler.apps.workload_lookups(&location.cluster, &kind);
+    let is_decisive = pipeline.spec.track.is_some() || apps.has_canaries(&location.cluster);
+    let kinds = match record.workload_kinds {
+        Some(kinds) if !is_decisive && !record.has_provisional_images => kinds,
+        _ => WorkloadKinds::ALL,
+    };
+    let lookups = apps.workload_lookups(&location.cluster, &kind);
     let asked = (location.namespace.clone(), app.name.clone());
-    match lookups.get(&client, &kind, asked).await {
+    match lookups.get(&client, &kind, asked, kinds).await {
         Ok(deployed) => {
             app.images = Some(deployed.images.clone());
-            let apps = &reconciler.apps;
+            if deployed.listed != WorkloadKinds::ALL {
+                let key = ObjectKey::of(&pipeline.metadata);
+                let delay = reconciler.jittered(OTHER_KINDS_AFTER);
+                reconciler.workers.enqueue_after(key, delay);
+            }
             apps.put_workloads(&location.cluster, &kind, here, &app.reading, deployed);
         }
         Err(unread) => app.note = Some(unread.note),
     }
+}
+
+/// The stored state of an app.
+fn stored<'a>(
+    known: &'a StoredApps,
+    location: &TargetLocation,
+    app: &ObservedApp,
+) -> Option<&'a AppStatus> {
+    let cluster = location.reference.as_ref();
+    let cluster = cluster.map(|it| format!("{:?}/{}", it.namespace, it.name));
+    known.get(&(
+        cluster.unwrap_or_default(),
+        location.namespace.clone(),
+        format!("{}/{}", app.kind, app.name),
+    ))
 }
 
 /// Adds the images of a ResourceSet: of the workloads that it applied itself, and of those of its apps.
@@ -183,12 +205,12 @@ async fn images_of(
     }
     let here = (object.namespace.as_str(), object.name.as_str());
     let record = apps.record(cluster, kind, here).unwrap_or_default();
-    if let Some(images) = &record.images {
+    if let (Some(images), false) = (&record.images, record.has_provisional_images) {
         return Ok(images.clone());
     }
     let asked = (object.namespace.clone(), object.name.clone());
     let lookups = apps.workload_lookups(cluster, kind);
-    let deployed = lookups.get(client, kind, asked).await;
+    let deployed = lookups.get(client, kind, asked, WorkloadKinds::ALL).await;
     let deployed = deployed.map_err(|unread| unread.note)?;
     apps.put_workloads(cluster, kind, here, &record.reading, deployed.clone());
     Ok(deployed.images)
@@ -268,7 +290,9 @@ async fn workloads_of(
     };
     let lookups = reconciler.apps.workload_lookups(&location.cluster, &kind);
     let asked = (object.namespace.clone(), object.name.clone());
-    let deployed = lookups.get(&client, &kind, asked).await?;
+    let deployed = lookups
+        .get(&client, &kind, asked, WorkloadKinds::ALL)
+        .await?;
     let apps = &reconciler.apps;
     apps.put_workloads(
         &location.cluster,

@@ -6,55 +6,24 @@
 pub(crate) mod app_watch;
 mod canaries;
 pub(crate) mod images;
+mod record;
 pub(crate) mod sources;
+mod watch_end;
 
 use std::{
     collections::{BTreeSet, HashMap},
     sync::Arc,
 };
 
-use api::{
-    app::{AppReading, AppliedApp},
-    flagger::Canary,
-    flux::{ArtifactSignature, ObjectReference},
-};
+use api::app::AppReading;
 use parking_lot::RwLock;
 
 pub(crate) use canaries::{Workload, Workloads};
 pub(crate) use images::WorkloadKinds;
+pub(crate) use record::AppRecord;
 
 use crate::keys::{AppKind, ClusterKey};
-
-/// The cached fields of one app.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub(crate) struct AppRecord {
-    pub(crate) api_version: String,
-    pub(crate) reading: AppReading,
-    /// The pipeline whose label it carries.
-    pub(crate) pipeline: Option<String>,
-    /// The images it runs, once they have been read for this state.
-    pub(crate) images: Option<Vec<String>>,
-    /// What it says about the signature of its artifact, if it is a source.
-    pub(crate) signature: Option<Box<ArtifactSignature>>,
-    /// The HelmReleases and Kustomizations that it applied, if it is a ResourceSet.
-    pub(crate) applied: Box<[AppliedApp]>,
-    /// Its generation, if it is a source: an edit of a source need not change its reading.
-    pub(crate) generation: Option<i64>,
-    /// The source that its revision comes from.
-    pub(crate) source: Option<ObjectReference>,
-    /// Namespace and name of the Kustomization that applied it.
-    pub(crate) applier: Option<Box<(String, String)>>,
-    /// Namespace and name of the HelmRelease that created it, if it is a workload.
-    pub(crate) release: Option<Box<(String, String)>>,
-    /// Which kinds of workload it had when all were last listed.
-    pub(crate) workload_kinds: Option<WorkloadKinds>,
-    /// Whether only those kinds were listed for its images.
-    pub(crate) has_provisional_images: bool,
-    /// The workloads that Flux created for it, if they were read.
-    pub(crate) workloads: Option<Workloads>,
-    /// The Canary, if it is one and not an app.
-    pub(crate) canary: Option<Box<Canary>>,
-}
+use record::is_same_state;
 
 /// The state of a watch.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -399,20 +368,4 @@ impl AppCache {
         let apps = clusters.entry(cluster.clone()).or_default();
         change(apps.kinds.entry(kind.clone()).or_default())
     }
-}
-
-impl AppRecord {
-    fn set_workloads(&mut self, read: images::AppWorkloads, follows_canaries: bool) {
-        self.images = Some(read.images);
-        self.has_provisional_images = read.listed != WorkloadKinds::ALL;
-        if !self.has_provisional_images {
-            self.workload_kinds = Some(WorkloadKinds::of(&read.workloads));
-            self.workloads = follows_canaries.then(|| read.workloads.into());
-        }
-    }
-}
-
-/// Whether images that were read in one state are valid in the other.
-fn is_same_state(left: &AppReading, right: &AppReading) -> bool {
-    left.revision == right.revision && left.ready == right.ready
 }

@@ -27,18 +27,45 @@ pub(crate) type RequiredKinds = BTreeMap<AppKind, Namespaces>;
 /// The namespaces in which objects of a kind are needed.
 pub(crate) type Namespaces = Arc<BTreeSet<String>>;
 
+/// Where apps of a kind are required. Each is stored once.
+#[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+struct KindInNamespace {
+    cluster: ClusterKey,
+    kind: AppKind,
+    namespace: String,
+}
+
+/// A [`RequiredApp`] as it is stored: with ten thousand pipelines these are much of the memory.
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
+struct StoredApp {
+    kind: Arc<KindInNamespace>,
+    name: Option<Arc<str>>,
+}
+
+impl StoredApp {
+    fn is(&self, app: &RequiredApp) -> bool {
+        self.name.as_deref() == app.name.as_deref()
+            && self.kind.namespace == app.namespace
+            && self.kind.cluster == app.cluster
+            && self.kind.kind == app.kind
+    }
+}
+
+/// A kind that is required in a namespace, and by how many pipelines.
+#[derive(Debug)]
+struct KindUse {
+    kind: Arc<KindInNamespace>,
+    count: usize,
+}
+
 /// Everything that pipelines need, kept up to date one pipeline at a time.
-///
-/// With ten thousand pipelines this is much of the memory of the process, so each app and each key of a
-/// pipeline is stored once.
 #[derive(Debug, Default)]
 pub(crate) struct Index {
-    /// What each pipeline needs, in order.
-    required: HashMap<Arc<ObjectKey>, Box<[Arc<RequiredApp>]>>,
+    required: HashMap<Arc<ObjectKey>, Box<[StoredApp]>>,
     /// The pipelines that need an app. Mostly one.
-    watchers: HashMap<Arc<RequiredApp>, Vec<Arc<ObjectKey>>>,
-    /// How many apps are required per cluster, kind and namespace.
-    required_kinds: HashMap<ClusterKey, BTreeMap<AppKind, BTreeMap<String, usize>>>,
+    watchers: HashMap<StoredApp, Vec<Arc<ObjectKey>>>,
+    /// What is required per cluster, kind and namespace.
+    required_kinds: HashMap<ClusterKey, BTreeMap<AppKind, BTreeMap<String, KindUse>>>,
     /// The pipelines that name a cluster, even one that does not exist.
     clusters: HashMap<ClusterKey, HashSet<Arc<ObjectKey>>>,
     /// The pipelines that select clusters by label.
@@ -61,31 +88,44 @@ impl Index {
             false => self.selecting.remove(&pipeline),
         };
         let mut changed = BTreeSet::new();
-        if before.iter().map(|it| &**it).eq(&required) {
-            if !before.is_empty() {
-                self.required.insert(pipeline, before);
-            }
-            return changed;
-        }
-        for gone in before.iter().filter(|app| !required.contains(&***app)) {
-            self.remove(&pipeline, gone, &mut changed);
-        }
-        self.name_clusters(
-            &pipeline,
-            &before.iter().map(|app| &app.cluster).collect(),
-            &required.iter().map(|app| &app.cluster).collect(),
-        );
-        let required = required.into_iter();
-        let required: Box<[Arc<RequiredApp>]> = required
-            .map(|app| match before.binary_search_by(|it| (**it).cmp(&app)) {
-                Ok(at) => before[at].clone(),
-                Err(_) => self.insert(&pipeline, app, &mut changed),
-            })
-            .collect();
-        if !required.is_empty() {
-            self.required.insert(pipeline, required);
+        let is_same = before.len() == required.len();
+        let now = match is_same
+            && before
+                .iter()
+                .zip(&required)
+                .all(|(one, other)| one.is(other))
+        {
+            true => before,
+            false => self.replace(&pipeline, &before, &required, &mut changed),
+        };
+        if !now.is_empty() {
+            self.required.insert(pipeline, now);
         }
         changed
+    }
+
+    /// Replaces what a pipeline needs.
+    fn replace(
+        &mut self,
+        pipeline: &Arc<ObjectKey>,
+        before: &[StoredApp],
+        required: &BTreeSet<RequiredApp>,
+        changed: &mut BTreeSet<ClusterKey>,
+    ) -> Box<[StoredApp]> {
+        self.name_clusters(
+            pipeline,
+            &before.iter().map(|app| &app.kind.cluster).collect(),
+            &required.iter().map(|app| &app.cluster).collect(),
+        );
+        let now = required
+            .iter()
+            .map(|app| self.insert(pipeline, app, changed));
+        let now = now.collect();
+        // Afterwards, so that what stays is not seen to go away.
+        for app in before {
+            self.remove(pipeline, app, changed);
+        }
+        now
     }
 
     fn name_clusters(
@@ -121,14 +161,16 @@ impl Index {
         namespace: &str,
         name: &str,
     ) -> Vec<ObjectKey> {
-        let app = |name: Option<&str>| RequiredApp {
-            cluster: cluster.clone(),
-            kind: kind.clone(),
-            namespace: namespace.to_owned(),
-            name: name.map(str::to_owned),
+        let kinds = self.required_kinds.get(cluster);
+        let namespaces = kinds.and_then(|kinds| kinds.get(kind));
+        let Some(used) = namespaces.and_then(|namespaces| namespaces.get(namespace)) else {
+            return Vec::new();
         };
-        let by_name = self.watchers.get(&app(Some(name)));
-        let by_label = self.watchers.get(&app(None));
+        let watchers = |name: Option<&str>| {
+            let (kind, name) = (used.kind.clone(), name.map(Arc::from));
+            self.watchers.get(&StoredApp { kind, name })
+        };
+        let (by_name, by_label) = (watchers(Some(name)), watchers(None));
         let concerned = by_name.into_iter().chain(by_label).flatten();
         concerned.map(|pipeline| (**pipeline).clone()).collect()
     }
@@ -167,61 +209,74 @@ impl Index {
     fn insert(
         &mut self,
         pipeline: &Arc<ObjectKey>,
-        app: RequiredApp,
+        app: &RequiredApp,
         changed: &mut BTreeSet<ClusterKey>,
-    ) -> Arc<RequiredApp> {
+    ) -> StoredApp {
         let kinds = self.required_kinds.entry(app.cluster.clone()).or_default();
         let namespaces = kinds.entry(app.kind.clone()).or_default();
-        let count = namespaces.entry(app.namespace.clone()).or_default();
-        *count += 1;
-        if *count == 1 {
+        let used = namespaces.entry(app.namespace.clone()).or_insert_with(|| {
             changed.insert(app.cluster.clone());
-        }
-        let known = self.watchers.get_key_value(&app);
-        let app = known.map_or_else(|| Arc::new(app), |(known, _)| known.clone());
-        let watchers = self.watchers.entry(app.clone());
+            let kind = KindInNamespace {
+                cluster: app.cluster.clone(),
+                kind: app.kind.clone(),
+                namespace: app.namespace.clone(),
+            };
+            let (kind, count) = (Arc::new(kind), 0);
+            KindUse { kind, count }
+        });
+        used.count += 1;
+        let stored = StoredApp {
+            kind: used.kind.clone(),
+            name: app.name.as_deref().map(Arc::from),
+        };
+        let known = self.watchers.get_key_value(&stored);
+        let stored = known.map_or(stored.clone(), |(known, _)| known.clone());
+        let watchers = self.watchers.entry(stored.clone());
         let watchers = watchers.or_insert_with(|| Vec::with_capacity(1));
         watchers.push(pipeline.clone());
-        app
+        stored
     }
 
     fn remove(
         &mut self,
         pipeline: &Arc<ObjectKey>,
-        app: &RequiredApp,
+        app: &StoredApp,
         changed: &mut BTreeSet<ClusterKey>,
     ) {
         if let Some(watchers) = self.watchers.get_mut(app) {
-            watchers.retain(|watcher| watcher != pipeline);
+            // Once: it may be needed again already.
+            if let Some(at) = watchers.iter().position(|watcher| watcher == pipeline) {
+                watchers.swap_remove(at);
+            }
             if watchers.is_empty() {
                 self.watchers.remove(app);
             }
         }
-        self.remove_required_kind(app, changed);
+        self.remove_required_kind(&app.kind, changed);
     }
 
-    fn remove_required_kind(&mut self, app: &RequiredApp, changed: &mut BTreeSet<ClusterKey>) {
-        let Some(kinds) = self.required_kinds.get_mut(&app.cluster) else {
+    fn remove_required_kind(&mut self, gone: &KindInNamespace, changed: &mut BTreeSet<ClusterKey>) {
+        let Some(kinds) = self.required_kinds.get_mut(&gone.cluster) else {
             return;
         };
-        let Some(namespaces) = kinds.get_mut(&app.kind) else {
+        let Some(namespaces) = kinds.get_mut(&gone.kind) else {
             return;
         };
-        let Some(count) = namespaces.get_mut(&app.namespace) else {
+        let Some(used) = namespaces.get_mut(&gone.namespace) else {
             return;
         };
-        *count -= 1;
-        if *count > 0 {
+        used.count -= 1;
+        if used.count > 0 {
             return;
         }
-        namespaces.remove(&app.namespace);
+        namespaces.remove(&gone.namespace);
         if namespaces.is_empty() {
-            kinds.remove(&app.kind);
+            kinds.remove(&gone.kind);
         }
         if kinds.is_empty() {
-            self.required_kinds.remove(&app.cluster);
+            self.required_kinds.remove(&gone.cluster);
         }
-        changed.insert(app.cluster.clone());
+        changed.insert(gone.cluster.clone());
     }
 }
 
@@ -261,7 +316,9 @@ mod tests {
         let (one, two) = (app("dev", "a", Some("one")), app("prod", "a", Some("two")));
         let concerned = |index: &Index, app: &RequiredApp| {
             let name = app.name.as_deref().unwrap_or_default();
-            index.concerned(&app.cluster, &app.kind, &app.namespace, name)
+            let mut all = index.concerned(&app.cluster, &app.kind, &app.namespace, name);
+            all.sort();
+            all
         };
         index.set(&key("p"), [one.clone(), two.clone()].into(), true);
         index.set(&key("q"), [two.clone()].into(), false);

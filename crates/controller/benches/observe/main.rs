@@ -3,8 +3,8 @@
 //! The clusters run in this process (or, with `--real`, as real control planes), the loop in a
 //! process of its own, so that its memory is its own. Everything goes over loopback. `--pipelines N`
 //! sets their number; `--binary FILE` measures that `sluice` with all its controllers and its server
-//! instead of the pipeline reconciler alone, and `--weave FILE` the Weave pipeline-controller, built from its
-//! sources, with `--enable-level-triggered`.
+//! instead of the pipeline reconciler alone. `--weave FILE` also measures the Weave pipeline-controller, with
+//! `--enable-level-triggered`, on the same clusters one after the other: only figures of one run compare.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -42,12 +42,10 @@ fn main() {
     match std::env::var(ROLE) {
         Ok(kubeconfig) => runtime.block_on(run_loop(&kubeconfig)),
         Err(_) => {
-            let measured = match (value_of("--binary"), value_of("--weave")) {
-                (_, Some(file)) => Measured::Weave(file),
-                (Some(file), None) => Measured::Binary(file),
-                (None, None) => Measured::Reconciler,
-            };
-            runtime.block_on(bench(is_real, pipelines, &measured));
+            let own = value_of("--binary").map_or(Measured::Reconciler, Measured::Binary);
+            let weave = value_of("--weave").map(Measured::Weave);
+            let all: Vec<Measured> = [own].into_iter().chain(weave).collect();
+            runtime.block_on(bench(is_real, pipelines, &all));
         }
     }
 }
@@ -67,7 +65,7 @@ async fn run_loop(kubeconfig: &str) {
     controller::pipeline::run(shared).await;
 }
 
-async fn bench(is_real: bool, pipelines: Option<usize>, measured: &Measured) {
+async fn bench(is_real: bool, pipelines: Option<usize>, all: &[Measured]) {
     let (default, leaves, servers) = match is_real {
         true => (1_000, 1, "real kube-apiservers"),
         false => (10_000, 100, "in-process clusters"),
@@ -82,9 +80,17 @@ async fn bench(is_real: bool, pipelines: Option<usize>, measured: &Measured) {
         scale.pipelines,
         world::ENVIRONMENTS,
     );
-    let world = World::build(&scale).await;
-    let mut watch = measure::Watch::start(&world).await;
-    let controller = measure::Controller::start(&world, measured);
+    let mut world = World::build(&scale).await;
+    for measured in all {
+        println!("{}:", measured.name());
+        measure_one(&world, &scale, measured).await;
+        world.begin_another_round(&scale).await;
+    }
+}
+
+async fn measure_one(world: &World, scale: &Scale, measured: &Measured) {
+    let mut watch = measure::Watch::start(world).await;
+    let controller = measure::Controller::start(world, measured);
 
     let synced = watch.until_synced(scale.pipelines).await;
     println!("fully synced              {synced:>8.2?}");
@@ -94,31 +100,31 @@ async fn bench(is_real: bool, pipelines: Option<usize>, measured: &Measured) {
     );
     println!("memory of the controller  {:>8} MiB", controller.memory());
 
-    let idle = if is_real { 20 } else { 60 };
+    let idle = if scale.is_real { 20 } else { 60 };
     let before = watch.writes();
     tokio::time::sleep(Duration::from_secs(idle)).await;
     println!(
         "writes in {idle} idle seconds  {:>8}",
         watch.writes() - before
     );
-    if !is_real {
+    if !scale.is_real {
         println!(
             "connections per cluster   {:>8.2}",
             world.connections() as f64 / (scale.leaves + 1) as f64
         );
     }
 
-    let steady = measure::steady(&world, &mut watch, 100, Duration::from_secs(20)).await;
+    let steady = measure::steady(world, &mut watch, 100, Duration::from_secs(20)).await;
     println!(
         "100 changes/s for 20 s: leaf change to status p50 {:.1?}, p99 {:.1?}; {:.2} writes per change",
         steady.p50, steady.p99, steady.writes_per_change
     );
-    let single = measure::single(&world, &mut watch, 20).await;
+    let single = measure::single(world, &mut watch, 20).await;
     println!(
         "single change to status   p50 {:.1?}, p99 {:.1?}",
         single.p50, single.p99
     );
-    let burst = measure::burst(&world, &mut watch, scale.pipelines.min(1_000)).await;
+    let burst = measure::burst(world, &mut watch, scale.pipelines.min(1_000)).await;
     println!(
         "burst of {} changes       {:>8.2?}, of which making them {:.2?}; {:.2} writes per change",
         scale.pipelines.min(1_000),

@@ -32,6 +32,16 @@ pub(crate) enum Measured {
     Weave(String),
 }
 
+impl Measured {
+    pub(crate) fn name(&self) -> &'static str {
+        match self {
+            Self::Reconciler => "the pipeline reconciler of Sluice",
+            Self::Binary(_) => "Sluice with all its controllers and its server",
+            Self::Weave(_) => "the Weave pipeline-controller",
+        }
+    }
+}
+
 /// The loop in a process of its own; it ends with this.
 pub(crate) struct Controller {
     process: Child,
@@ -239,8 +249,9 @@ pub(crate) async fn steady(
         tokio::select! {
             _ = clock.tick(), if number < changes => {
                 let pipeline = number % pipelines;
-                world.deploy(pipeline, 0, &format!("2.0.{number}")).await;
-                sent.insert(format!("p-{pipeline}/2.0.{number}"), Instant::now());
+                let version = world.version(0, number);
+                world.deploy(pipeline, 0, &version).await;
+                sent.insert(format!("p-{pipeline}/{version}"), Instant::now());
                 number += 1;
             }
             (pipeline, revisions, at) = watch.next() => {
@@ -259,7 +270,7 @@ pub(crate) async fn single(world: &World, watch: &mut Watch, count: usize) -> La
     let before = watch.writes();
     let mut latencies = Vec::new();
     for number in 0..count {
-        let version = format!("3.0.{number}");
+        let version = world.version(1, number);
         world.deploy(number, 1, &version).await;
         let sent = Instant::now();
         loop {
@@ -285,9 +296,10 @@ pub(crate) struct Burst {
 pub(crate) async fn burst(world: &World, watch: &mut Watch, count: usize) -> Burst {
     let before = watch.writes();
     let started = Instant::now();
+    let version = world.version(2, 0);
     let changes = async {
         futures::stream::iter(0..count)
-            .for_each_concurrent(16, |number| world.deploy(number, 2, "4.0.0"))
+            .for_each_concurrent(16, |number| world.deploy(number, 2, &version))
             .await;
         started.elapsed()
     };
@@ -296,7 +308,7 @@ pub(crate) async fn burst(world: &World, watch: &mut Watch, count: usize) -> Bur
         let mut last = started;
         while left > 0 {
             let (_, revisions, at) = watch.next().await;
-            if revisions[2] == "4.0.0" {
+            if revisions[2] == version {
                 left -= 1;
                 last = at;
             }

@@ -5,6 +5,7 @@ use std::sync::{
     atomic::{AtomicUsize, Ordering},
 };
 
+use api::Pipeline;
 use apiserver::Server;
 use futures::{StreamExt, stream};
 use kube::{
@@ -34,6 +35,8 @@ pub(crate) struct World {
     pub(crate) hub: Cluster,
     pub(crate) leaves: Vec<Cluster>,
     connections: Arc<AtomicUsize>,
+    /// Counts what was measured here, so that each sees new versions.
+    round: usize,
     _real: Vec<ControlPlane>,
 }
 
@@ -145,6 +148,26 @@ impl World {
         set_status(leaf, &app, status).await;
     }
 
+    /// A version that nothing has run yet, by the number of a measurement and of a change.
+    pub(crate) fn version(&self, measurement: usize, number: usize) -> String {
+        format!("{}.{measurement}.{number}", self.round + 2)
+    }
+
+    /// Removes the statuses, for the next that is measured.
+    pub(crate) async fn begin_another_round(&mut self, scale: &Scale) {
+        self.round += 1;
+        let pipelines: Api<Pipeline> = Api::namespaced(self.hub.client.clone(), "default");
+        let nothing = Patch::Merge(json!({"status": null}));
+        let remove = async |index: usize| {
+            let name = format!("p-{index}");
+            let removed = pipelines.patch_status(&name, &PatchParams::default(), &nothing);
+            removed.await.expect("a status patch");
+        };
+        stream::iter(0..scale.pipelines)
+            .for_each_concurrent(AT_ONCE, remove)
+            .await;
+    }
+
     pub(crate) fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
@@ -162,6 +185,7 @@ async fn real() -> World {
         hub: cluster(&hub),
         leaves: vec![cluster(&leaf)],
         connections: Arc::default(),
+        round: 0,
         _real: vec![hub, leaf],
     }
 }
@@ -193,6 +217,7 @@ async fn in_process(leaves: usize, connections: Arc<AtomicUsize>) -> World {
         hub,
         leaves: clusters,
         connections,
+        round: 0,
         _real: Vec::new(),
     }
 }

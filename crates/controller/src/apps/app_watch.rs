@@ -18,7 +18,6 @@ use futures::{Stream, StreamExt, TryStreamExt};
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject},
-    core::Status,
     runtime::{
         WatchStreamExt,
         watcher::{self, Event},
@@ -26,7 +25,10 @@ use kube::{
 };
 use tokio::{sync::watch, task::JoinSet};
 
-use super::{AppRecord, WatchState, Workload, images};
+use super::{
+    AppRecord, WatchState, Workload, images,
+    watch_end::{WatchEnd, end_of},
+};
 use crate::{
     PipelineReconciler,
     index::Namespaces,
@@ -48,16 +50,6 @@ pub(crate) struct AppWatch {
     pub(crate) cluster: ClusterKey,
     pub(crate) kind: AppKind,
     pub(crate) client: Client,
-}
-
-/// Why a watch ended.
-enum WatchEnd {
-    Forbidden(String),
-    /// The kind is not served.
-    KindGone,
-    /// The server cannot stream lists.
-    NoStreaming,
-    Failed(String),
 }
 
 impl AppWatch {
@@ -367,39 +359,4 @@ fn namespace_and_name(app: &DynamicObject) -> (String, String) {
         metadata.namespace.clone().unwrap_or_default(),
         metadata.name.clone().unwrap_or_default(),
     )
-}
-
-fn end_of(error: &watcher::Error) -> WatchEnd {
-    let status = match error {
-        watcher::Error::WatchError(status) => Some(&**status),
-        watcher::Error::InitialListFailed(kube::Error::Api(status))
-        | watcher::Error::WatchStartFailed(kube::Error::Api(status))
-        | watcher::Error::WatchFailed(kube::Error::Api(status)) => Some(&**status),
-        _ => None,
-    };
-    match status {
-        Some(Status {
-            code: 403, message, ..
-        }) => WatchEnd::Forbidden(message.clone()),
-        Some(Status {
-            code: 404 | 405, ..
-        }) => WatchEnd::KindGone,
-        Some(status) if cannot_stream(status) => WatchEnd::NoStreaming,
-        _ => WatchEnd::Failed(message_of(error)),
-    }
-}
-
-fn message_of(error: &watcher::Error) -> String {
-    match error {
-        watcher::Error::InitialListFailed(error)
-        | watcher::Error::WatchStartFailed(error)
-        | watcher::Error::WatchFailed(error) => crate::clusters::describe(error),
-        error => error.to_string(),
-    }
-}
-
-/// Servers without streaming lists refuse the option with different messages.
-fn cannot_stream(status: &Status) -> bool {
-    matches!(status.code, 400 | 422) && status.message.contains("sendInitialEvents")
-        || status.code == 422 && status.message.contains("resourceVersionMatch")
 }

@@ -1,6 +1,7 @@
 //! Observes the targets of a pipeline: gathers what the watches of apps know about them.
 
 mod complete;
+mod images;
 mod location;
 mod resource_set;
 
@@ -12,7 +13,8 @@ use planner::{
     ClusterLabels, HoldReason, ObservedApp, ObservedEnvironment, ObservedPipeline, TargetState,
 };
 
-use complete::{complete, known_apps};
+use complete::complete;
+use images::known_apps;
 use location::{TargetLocation, target_locations};
 
 use crate::{

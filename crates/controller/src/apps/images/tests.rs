@@ -7,7 +7,8 @@ use std::sync::{
 
 use apiserver::Server;
 use futures::future::join_all;
-use kube::{api::PostParams, client::Body};
+use k8s_openapi::api::apps::v1::Deployment;
+use kube::{Api, api::PostParams, client::Body};
 use serde_json::json;
 use tower::ServiceExt;
 

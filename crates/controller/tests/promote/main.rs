@@ -30,6 +30,7 @@ mod rollouts;
 mod shortest_path;
 mod stories;
 mod strategies;
+mod tagged_apps;
 mod tags;
 mod webhook_receiver;
 mod world;

@@ -1,26 +1,19 @@
 //! The strategy oci on a real registry (distribution's), with TLS and token authentication.
 
-use serde_json::{Value, json};
+use serde_json::json;
 use testbed::real::{
     Assets,
-    registry::{PASSWORD, RealRegistry, USER},
+    registry::{PASSWORD, RealRegistry},
 };
 
-use crate::world::{World, apply, define, definition, set_status, spec, wait_for};
-
-const NAME: &str = "team/shop";
+use crate::{
+    tagged_apps::{self, NAME},
+    world::{World, spec, wait_for},
+};
 
 struct RealWorld {
     world: World,
     registry: RealRegistry,
-}
-
-fn kustomization(namespace: &str) -> Value {
-    json!({
-        "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
-        "metadata": {"name": "app", "namespace": namespace},
-        "spec": {"sourceRef": {"kind": "OCIRepository", "name": "app"}},
-    })
 }
 
 impl RealWorld {
@@ -35,46 +28,26 @@ impl RealWorld {
             registry,
         };
         this.secret(PASSWORD).await;
-        let kind = definition("kustomize.toolkit.fluxcd.io", "Kustomization", "v1");
         for cluster in ["dev", "prod"] {
-            this.world.leaf(cluster, cluster, "1.0.0").await;
-            define(&this.world.cluster(cluster), &kind).await;
-            apply(&this.world.cluster(cluster), &kustomization(cluster)).await;
-            this.applied(cluster, &format!("{cluster}@{first}")).await;
+            let revision = format!("{cluster}@{first}");
+            tagged_apps::install(&this.world, cluster, cluster, &revision).await;
         }
-        let promotion = json!({"strategy": {"oci": {
-            "url": format!("oci://{}/{NAME}", this.registry.host()), "tag": "prod",
-            "secretRef": {"name": "registry"},
-        }}});
+        let strategy = tagged_apps::strategy(this.registry.host(), "prod");
+        let promotion = json!({"strategy": strategy});
         let mut pipeline = spec("dev=dev/dev > prod=prod/prod", &promotion);
-        pipeline["appRef"] = json!({
-            "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "name": "app",
-        });
+        pipeline["appRef"] = tagged_apps::app_ref();
         this.world.pipeline("app", pipeline).await;
         this.world.expect_hold("app", "prod", "").await;
         (this, first)
     }
 
     async fn secret(&self, password: &str) {
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "registry", "namespace": "default"},
-            "stringData": {
-                "username": USER, "password": password,
-                "caFile": self.registry.certificate_authority(),
-            },
-        });
-        apply(&self.world.hub, &secret).await;
+        let authority = self.registry.certificate_authority();
+        tagged_apps::set_secret(&self.world, password, authority).await;
     }
 
     async fn applied(&self, cluster: &str, revision: &str) {
-        let status = json!({
-            "observedGeneration": 1, "lastAppliedRevision": revision,
-            "conditions": [{"type": "Ready", "status": "True", "reason": "Done", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-        });
-        let client = self.world.cluster(cluster);
-        set_status(&client, &kustomization(cluster), &status).await;
+        tagged_apps::applied(&self.world, cluster, cluster, revision).await;
     }
 
     async fn release(&self, version: &str) -> String {

@@ -1,25 +1,19 @@
 //! Promotions in waves by tags of a registry: each target has a tag of its own, which is set with its batch.
 
 use api::promotion::RolloutStatus;
-use serde_json::{Value, json};
-use testbed::registry::{Authentication, PASSWORD, Registry, USER};
+use serde_json::json;
+use testbed::registry::{Authentication, PASSWORD, Registry};
 
-use crate::world::{World, apply, define, definition, set_status, settings, spec, wait_for};
+use crate::{
+    tagged_apps::{self, NAME},
+    world::{World, settings, spec, wait_for},
+};
 
-const NAME: &str = "team/shop";
 const CLUSTERS: [&str; 3] = ["a", "b", "c"];
 
 struct TaggedFleet {
     world: World,
     registry: Registry,
-}
-
-fn kustomization(namespace: &str) -> Value {
-    json!({
-        "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
-        "metadata": {"name": "app", "namespace": namespace},
-        "spec": {"sourceRef": {"kind": "OCIRepository", "name": "app"}},
-    })
 }
 
 impl TaggedFleet {
@@ -29,35 +23,20 @@ impl TaggedFleet {
         let registry = registry.unwrap();
         let world = World::with(&[]).await;
         let fleet = Self { world, registry };
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "registry", "namespace": "default"},
-            "stringData": {
-                "username": USER, "password": PASSWORD,
-                "caFile": fleet.registry.certificate_authority().unwrap(),
-            },
-        });
-        apply(&fleet.world.hub, &secret).await;
+        let authority = fleet.registry.certificate_authority().unwrap();
+        tagged_apps::set_secret(&fleet.world, PASSWORD, authority).await;
         let first = fleet.registry.push_artifact(NAME, "1.0.0");
-        let kind = definition("kustomize.toolkit.fluxcd.io", "Kustomization", "v1");
         for cluster in CLUSTERS.into_iter().chain(["dev"]) {
-            fleet.world.leaf(cluster, "app", "1.0.0").await;
-            define(&fleet.world.cluster(cluster), &kind).await;
-            apply(&fleet.world.cluster(cluster), &kustomization("app")).await;
             fleet.registry.tag(NAME, &format!("prod-{cluster}"), &first);
-            fleet.applied(cluster, &format!("prod@{first}")).await;
+            let revision = format!("prod@{first}");
+            tagged_apps::install(&fleet.world, cluster, "app", &revision).await;
         }
         let promotion = json!({
-            "strategy": {"oci": {
-                "url": format!("oci://{}/{NAME}", fleet.registry.host()), "tag": "prod-${cluster}",
-                "secretRef": {"name": "registry"},
-            }},
+            "strategy": tagged_apps::strategy(&fleet.registry.host(), "prod-${cluster}"),
             "rollout": {"waves": [{"percent": 34}, {}]},
         });
         let mut pipeline = spec("dev=dev/app > prod=a/app,b/app,c/app", &promotion);
-        pipeline["appRef"] = json!({
-            "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "name": "app",
-        });
+        pipeline["appRef"] = tagged_apps::app_ref();
         fleet.world.pipeline("app", pipeline).await;
         fleet.world.expect_hold("app", "prod", "").await;
         fleet
@@ -65,13 +44,7 @@ impl TaggedFleet {
 
     /// Flux has applied an artifact.
     async fn applied(&self, cluster: &str, revision: &str) {
-        let status = json!({
-            "observedGeneration": 1, "lastAppliedRevision": revision,
-            "conditions": [{"type": "Ready", "status": "True", "reason": "Done", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-        });
-        let client = self.world.cluster(cluster);
-        set_status(&client, &kustomization("app"), &status).await;
+        tagged_apps::applied(&self.world, cluster, "app", revision).await;
     }
 
     /// A new version reaches dev; its digest.

@@ -299,16 +299,7 @@ async fn targets_that_share_a_file_are_not_split() {
 /// A person approves the whole change; a cluster that joins later is listed in its own batch.
 #[tokio::test]
 async fn what_people_approved_is_compared_in_each_batch_and_joined_targets_are_named() {
-    let fleet = Fleet::new(3, |world| {
-        let mut promotion = by_pull_request(three_waves())(world);
-        promotion["manual"] = json!(true);
-        promotion
-    })
-    .await;
-    fleet.world.deploy("dev", "dev", "1.1.0").await;
-    let digest = expect_digest(&fleet, 3).await;
-    let waiting = fleet.world.expect("prod 1.1.0 AwaitingApproval").await;
-    fleet.world.approve(&waiting[0]).await;
+    let (fleet, digest) = approved(3).await;
     let first = fleet.expect_pull_request(1).await;
     assert_eq!(fleet.rollout().await.approved_edits.len(), 3);
     let joined = (path("c9"), manifest("1.0.0", MARKER));
@@ -337,16 +328,7 @@ async fn what_people_approved_is_compared_in_each_batch_and_joined_targets_are_n
 /// Somebody edits a file of a later batch after the approval: that batch waits for approval again.
 #[tokio::test]
 async fn a_batch_that_differs_from_what_was_approved_waits() {
-    let fleet = Fleet::new(2, |world| {
-        let mut promotion = by_pull_request(three_waves())(world);
-        promotion["manual"] = json!(true);
-        promotion
-    })
-    .await;
-    fleet.world.deploy("dev", "dev", "1.1.0").await;
-    let digest = expect_digest(&fleet, 2).await;
-    let waiting = fleet.world.expect("prod 1.1.0 AwaitingApproval").await;
-    fleet.world.approve(&waiting[0]).await;
+    let (fleet, digest) = approved(2).await;
     let first = fleet.expect_pull_request(1).await;
     let other = manifest("1.0.5", MARKER);
     let files = [("clusters/c1/app.yaml", other.as_str())];
@@ -363,6 +345,21 @@ async fn a_batch_that_differs_from_what_was_approved_waits() {
     let second = fleet.expect_pull_request(2).await;
     fleet.merge(second).await;
     fleet.world.expect("prod 1.1.0 Succeeded").await;
+}
+
+/// A fleet of this many clusters with a rollout that a person has approved, and the digest of its change.
+async fn approved(clusters: usize) -> (Fleet, String) {
+    let fleet = Fleet::new(clusters, |world| {
+        let mut promotion = by_pull_request(three_waves())(world);
+        promotion["manual"] = json!(true);
+        promotion
+    })
+    .await;
+    fleet.world.deploy("dev", "dev", "1.1.0").await;
+    let digest = expect_digest(&fleet, clusters).await;
+    let waiting = fleet.world.expect("prod 1.1.0 AwaitingApproval").await;
+    fleet.world.approve(&waiting[0]).await;
+    (fleet, digest)
 }
 
 /// Waits until it is shown what the promotion changes: this many values.

@@ -6,25 +6,18 @@ use std::time::Duration;
 use axum::{extract::Request, middleware::Next, response::IntoResponse};
 use futures::FutureExt;
 use serde_json::{Value, json};
-use testbed::registry::{Authentication, PASSWORD, Registry, USER};
+use testbed::registry::{Authentication, PASSWORD, Registry};
 use tokio::sync::mpsc;
 
-use crate::world::{World, apply, define, definition, released, set_status, settings, spec};
-
-const NAME: &str = "team/shop";
+use crate::{
+    tagged_apps::{self, NAME},
+    world::{World, released, set_status, settings, spec},
+};
 
 /// Dev and prod, each with a Kustomization from the registry, and a pipeline that promotes by tag.
 struct TagWorld {
     world: World,
     registry: Registry,
-}
-
-fn kustomization(namespace: &str) -> Value {
-    json!({
-        "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization",
-        "metadata": {"name": "app", "namespace": namespace},
-        "spec": {"sourceRef": {"kind": "OCIRepository", "name": "app"}},
-    })
 }
 
 impl TagWorld {
@@ -40,19 +33,14 @@ impl TagWorld {
         let world = World::with(&[]).await;
         let this = Self { world, registry };
         this.secret(PASSWORD).await;
-        let kind = definition("kustomize.toolkit.fluxcd.io", "Kustomization", "v1");
         let first = this.registry.push_artifact(NAME, "1.0.0");
         this.registry.tag(NAME, "prod", &first);
         for cluster in ["dev", "prod"] {
-            this.world.leaf(cluster, cluster, "1.0.0").await;
-            define(&this.world.cluster(cluster), &kind).await;
-            apply(&this.world.cluster(cluster), &kustomization(cluster)).await;
-            this.applied(cluster, &format!("{cluster}@{first}")).await;
+            let revision = format!("{cluster}@{first}");
+            tagged_apps::install(&this.world, cluster, cluster, &revision).await;
         }
         let mut pipeline = spec("dev=dev/dev > prod=prod/prod", &this.promotion());
-        pipeline["appRef"] = json!({
-            "apiVersion": "kustomize.toolkit.fluxcd.io/v1", "kind": "Kustomization", "name": "app",
-        });
+        pipeline["appRef"] = tagged_apps::app_ref();
         change(&mut pipeline);
         this.world.pipeline("app", pipeline).await;
         this.world.expect_hold("app", "prod", "").await;
@@ -60,33 +48,18 @@ impl TagWorld {
     }
 
     fn promotion(&self) -> Value {
-        json!({"strategy": {"oci": {
-            "url": format!("oci://{}/{NAME}", self.registry.host()), "tag": "${environment}",
-            "secretRef": {"name": "registry"},
-        }}})
+        let strategy = tagged_apps::strategy(&self.registry.host(), "${environment}");
+        json!({"strategy": strategy})
     }
 
     async fn secret(&self, password: &str) {
-        let secret = json!({
-            "apiVersion": "v1", "kind": "Secret",
-            "metadata": {"name": "registry", "namespace": "default"},
-            "stringData": {
-                "username": USER, "password": password,
-                "caFile": self.registry.certificate_authority().unwrap(),
-            },
-        });
-        apply(&self.world.hub, &secret).await;
+        let authority = self.registry.certificate_authority().unwrap();
+        tagged_apps::set_secret(&self.world, password, authority).await;
     }
 
     /// Flux has applied an artifact.
     async fn applied(&self, cluster: &str, revision: &str) {
-        let status = json!({
-            "observedGeneration": 1, "lastAppliedRevision": revision,
-            "conditions": [{"type": "Ready", "status": "True", "reason": "Done", "message": "",
-                "lastTransitionTime": "2026-01-01T00:00:00Z"}],
-        });
-        let client = self.world.cluster(cluster);
-        set_status(&client, &kustomization(cluster), &status).await;
+        tagged_apps::applied(&self.world, cluster, cluster, revision).await;
     }
 
     /// A new version reaches dev; its digest.

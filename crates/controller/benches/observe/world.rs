@@ -160,7 +160,8 @@ impl World {
         let nothing = Patch::Merge(json!({"status": null}));
         let remove = async |index: usize| {
             let name = format!("p-{index}");
-            let removed = pipelines.patch_status(&name, &PatchParams::default(), &nothing);
+            let parameters = PatchParams::default();
+            let removed = pipelines.patch_status(&name, &parameters, &nothing);
             removed.await.expect("a status patch");
         };
         stream::iter(0..scale.pipelines)

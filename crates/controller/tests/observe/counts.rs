@@ -69,12 +69,12 @@ async fn a_change_costs_one_write_and_a_rest_none() {
         set_status(&leaf, &app, &released(&version, true)).await;
         world.expect("p", &format!("dev[{version} ok]")).await;
         let status = "1 hub PATCH /apis/pipelines.weave.works/v1alpha1/namespaces/default/pipelines/p/status";
-        assert_eq!(requests.take(), [status]);
+        assert_eq!(without_probes(requests.take()), [status]);
         tokio::time::sleep(Duration::from_secs(5)).await;
         // Which images run: the status did not wait for it, because the app had no workloads before.
         let lists = ["daemonsets", "deployments", "statefulsets"];
         let lists = lists.map(|kind| format!("1 leaf GET /apis/apps/v1/{kind}"));
-        assert_eq!(requests.take(), lists);
+        assert_eq!(without_probes(requests.take()), lists);
     }
     tokio::time::sleep(Duration::from_secs(3600)).await;
     // Watches that begin again, whether the leaf answers, and whether its credentials are still the same.
@@ -85,6 +85,12 @@ async fn a_change_costs_one_write_and_a_rest_none() {
     let counts = reads.iter().filter_map(|it| it.split(' ').next());
     let reads_in_all: usize = counts.map(|it| it.parse::<usize>().unwrap()).sum();
     assert!(reads_in_all <= 400, "{reads:?}");
+}
+
+/// Every 30 seconds a leaf is probed and its Secret read, whatever changes.
+fn without_probes(mut requests: Vec<String>) -> Vec<String> {
+    requests.retain(|it| !it.ends_with("/version") && !it.ends_with("/secrets/dev-kubeconfig"));
+    requests
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,5 +1,5 @@
-// Keeps a page up to date, moves the release on its way, and opens the command palette. Without it
-// pages show the state at the time they were loaded.
+// Keeps a page up to date, and moves the release on its way. Without it pages show the state at the time
+// they were loaded.
 "use strict";
 
 document.documentElement.classList.add("js");
@@ -31,7 +31,7 @@ function relativeTime(time, seconds) {
   const distance = Math.abs(seconds);
   if ("left" in time.dataset) return seconds < 0 ? `${duration(distance)} left` : "";
   if (distance < 45) return seconds < 0 ? "in a moment" : "just now";
-  if ("since" in time.dataset) return duration(distance);
+  if ("since" in time.dataset) return `for ${duration(distance)}`;
   return seconds < 0 ? `in ${duration(distance)}` : `${duration(distance)} ago`;
 }
 
@@ -63,7 +63,7 @@ function parse(html) {
 function isBusy(part) {
   const active = document.activeElement;
   const isTyping = active && part.contains(active) && active.matches("input, select, textarea");
-  return isTyping || Boolean(part.querySelector("details[open] form"));
+  return isTyping || Boolean(part.querySelector("details[open] form, form details[open]"));
 }
 
 function keepOpen(old, fresh) {
@@ -262,85 +262,6 @@ function addCopyButtons(root) {
   }
 }
 
-// The command palette: pages, pipelines and clusters by name
-
-let palette;
-
-function pagesMatching(text) {
-  const links = [...document.querySelectorAll(".top nav a")];
-  const pages = links.map((it) => ({ title: it.firstChild.textContent.trim(), hint: "page", address: it.getAttribute("href") }));
-  return pages.filter((it) => it.title.toLowerCase().includes(text.toLowerCase()));
-}
-
-async function search(text) {
-  const answer = await fetch(`/find?${new URLSearchParams({ q: text })}`).catch(() => undefined);
-  return answer?.ok ? answer.json() : [];
-}
-
-function showResults(list, results) {
-  const items = results.map((it, at) => {
-    const link = element("a", { href: it.address, id: `found-${at}` }, element("span", { textContent: it.title }), element("small", { textContent: it.hint }));
-    link.setAttribute("role", "option");
-    link.setAttribute("aria-selected", at === 0);
-    link.tabIndex = -1;
-    const item = element("li", {}, link);
-    item.setAttribute("role", "presentation");
-    return item;
-  });
-  list.replaceChildren(...items);
-  if (!items.length) list.append(element("li", { className: "none", textContent: "Nothing matches." }));
-}
-
-function select(list, input, step) {
-  const links = [...list.querySelectorAll("a")];
-  if (!links.length) return;
-  const now = links.findIndex((it) => it.ariaSelected === "true");
-  const next = (now + step + links.length) % links.length;
-  links.forEach((it, at) => it.setAttribute("aria-selected", at === next));
-  links[next].scrollIntoView({ block: "nearest" });
-  input.setAttribute("aria-activedescendant", links[next].id);
-}
-
-function makePalette() {
-  const list = element("ul", { id: "found" });
-  list.setAttribute("role", "listbox");
-  list.setAttribute("aria-label", "Results");
-  const input = element("input", { type: "text", placeholder: "Go to a pipeline, a cluster or a page…", autocomplete: "off", spellcheck: false });
-  for (const [name, value] of [["role", "combobox"], ["aria-label", "Go to"], ["aria-controls", "found"], ["aria-expanded", "true"], ["aria-autocomplete", "list"]])
-    input.setAttribute(name, value);
-  palette = element("dialog", { className: "palette" }, input, list);
-  palette.setAttribute("aria-label", "Command palette");
-  let turn = 0;
-  const update = async () => {
-    const own = ++turn;
-    const found = [...pagesMatching(input.value), ...(await search(input.value))];
-    if (own === turn) showResults(list, found);
-  };
-  input.addEventListener("input", update);
-  input.addEventListener("keydown", (event) => {
-    const step = { ArrowDown: 1, ArrowUp: -1 }[event.key];
-    if (step) {
-      event.preventDefault();
-      select(list, input, step);
-    } else if (event.key === "Enter") {
-      event.preventDefault();
-      list.querySelector("[aria-selected=true]")?.click();
-    }
-  });
-  palette.addEventListener("click", (event) => event.target === palette && palette.close());
-  document.body.append(palette);
-  return () => {
-    input.value = "";
-    palette.showModal();
-    update();
-  };
-}
-
-let openPalette = () => {
-  openPalette = makePalette();
-  openPalette();
-};
-
 // All pages
 
 function prepare(root) {
@@ -360,15 +281,8 @@ setInterval(() => showRelativeTimes(document), 30000);
 document.addEventListener("focusout", () => setTimeout(replacePostponed));
 document.addEventListener("toggle", () => setTimeout(replacePostponed), true);
 document.addEventListener("click", (event) => closeMenus(event.target));
-document.getElementById("find")?.addEventListener("click", (event) => {
-  event.preventDefault();
-  openPalette();
-});
 document.addEventListener("keydown", (event) => {
-  if (event.key === "k" && (event.ctrlKey || event.metaKey) && document.getElementById("find")) {
-    event.preventDefault();
-    openPalette();
-  } else if (event.key === "Escape") {
+  if (event.key === "Escape") {
     const menu = document.querySelector("details.menu[open]");
     menu?.querySelector("summary").focus();
     closeMenus();

@@ -1,5 +1,6 @@
 //! The dashboard with 1,000 pipelines and 10,000 targets, in Chromium: bytes of the first load, first
-//! paint, how long a change takes to the screen, and the server's memory with 100 open pages.
+//! paint, how long a change takes to the screen, and the server's memory with 100 open pages; then the page
+//! of a rollout through 1,000 targets.
 //!
 //! The server is a process of its own, so that its memory is nobody else's; the API is in this one.
 //! `SLUICE_BENCH_PIPELINES` and `SLUICE_BENCH_PAGES` set how many there are.
@@ -9,6 +10,9 @@
     reason = "a failing benchmark is a panic"
 )]
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
+
+#[path = "dashboard/fleet.rs"]
+mod fleet;
 
 use std::{
     io::{BufRead, BufReader},
@@ -148,6 +152,11 @@ fn measure(runtime: &Runtime) {
     );
     drop(open);
     one_pipeline(&mut browser, &process);
+    fleet::measure(&mut browser, runtime, &pipelines, process.address);
+    println!(
+        "memory of the server: {:.0} MB after the rollout",
+        process.memory()
+    );
 }
 
 async fn prepare(folder: &Path, count: usize) -> (Client, apiserver::ServeHandle, Server) {

@@ -171,8 +171,14 @@ pub(crate) fn is_awaiting_approval(promotion: &Promotion) -> bool {
 
 /// The phase of a promotion, as people read it.
 pub(crate) fn phase_of(promotion: &Promotion) -> &'static str {
-    let phase = promotion.status.as_ref().and_then(|status| status.phase);
+    let status = promotion.status.as_ref();
+    let phase = status.and_then(|status| status.phase);
+    let has_pull_request = status.is_some_and(|status| status.url.is_some());
     match phase {
+        Some(Phase::Abandoned | Phase::Withdrawn) if promotion.spec.rejection.is_some() => {
+            "rejected"
+        }
+        Some(Phase::Abandoned) if !has_pull_request => "abandoned",
         None => "starting",
         Some(Phase::AwaitingApproval) => "awaiting approval",
         Some(Phase::Running) => "running",

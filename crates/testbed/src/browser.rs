@@ -222,14 +222,16 @@ impl Chromium {
         panic!("{expression} did not become true; the page shows:\n{text}");
     }
 
-    /// Saves a screenshot of the whole page as `tmp/dashboard/NAME.png` in the target folder.
+    /// Saves a screenshot of the whole page as `NAME.png` in the folder `SLUICE_SCREENSHOTS`; without it, in
+    /// `tmp/dashboard` in the target folder.
     pub fn screenshot(&mut self, name: &str) {
         let whole = json!({"captureBeyondViewport": true});
         let shot = self.call("Page.captureScreenshot", whole);
         let bytes = STANDARD
             .decode(shot["data"].as_str().unwrap_or_default())
             .expect("a screenshot is base64");
-        let folder = target_folder().join("tmp/dashboard");
+        let folder = std::env::var_os("SLUICE_SCREENSHOTS").map(PathBuf::from);
+        let folder = folder.unwrap_or_else(|| target_folder().join("tmp/dashboard"));
         std::fs::create_dir_all(&folder).expect("the folder of screenshots can be created");
         std::fs::write(folder.join(format!("{name}.png")), bytes)
             .expect("a screenshot can be written");

@@ -8,12 +8,15 @@ use axum::{
     response::{IntoResponse, Redirect, Response},
 };
 use http::{HeaderMap, header};
+use kube::ResourceExt;
+use planner::ApprovalState;
 use runtime::ObjectKey;
 use serde::Deserialize;
 
 use super::{
     ErrorPage,
     components::address,
+    decision::still_needed,
     sign_in::{Viewer, is_secure},
 };
 use crate::{
@@ -111,8 +114,13 @@ async fn act_on(
     let done =
         act_on_environment(app_state, &viewer.caller, key, &environment, verb, &body).await?;
     Ok(match done {
-        ActionResult::Approved { revision, .. } => {
-            format!("{revision} is approved for {environment}.")
+        ActionResult::Approved {
+            revision,
+            promotions,
+            ..
+        } => {
+            let state = approval_state(app_state, key, &promotions);
+            approved(&environment, &revision, state.as_ref())
         }
         ActionResult::Rejected { rejected, .. } => {
             format!("{rejected} is rejected and does not enter {environment}.")
@@ -125,6 +133,31 @@ async fn act_on(
         }
         ActionResult::SuspendSet { suspend: false, .. } => format!("{environment} is resumed."),
     })
+}
+
+/// The approvals of the promotions that were approved, of that which needs most.
+fn approval_state(
+    app_state: &AppState,
+    key: &ObjectKey,
+    names: &[String],
+) -> Option<ApprovalState> {
+    let pipeline = app_state.objects.cached_pipeline(key);
+    let promotions = app_state.objects.promotions_of(key).into_iter();
+    let approved = promotions.filter(|it| names.contains(&it.name_any()));
+    let now = app_state.clock.now();
+    let states = approved.filter_map(|it| planner::approval_state(&it, pipeline.as_deref(), now));
+    states.max_by_key(ApprovalState::missing_once_recorded)
+}
+
+/// What is said about an approval: one of several does not let the revision in.
+fn approved(environment: &str, revision: &str, state: Option<&ApprovalState>) -> String {
+    match state.filter(|it| it.missing_once_recorded() > 0) {
+        Some(state) => format!(
+            "Your approval of {revision} for {environment} is recorded; {}.",
+            still_needed(state)
+        ),
+        None => format!("{revision} is approved for {environment}."),
+    }
 }
 
 /// What is said about a stored request: its revision, if it names one, and what the controller answered.

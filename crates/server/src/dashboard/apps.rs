@@ -16,7 +16,7 @@ use serde::Deserialize;
 
 use super::{
     ErrorPage,
-    components::{address, badge, counted, page_links, percent_encoded, table},
+    components::{address, badge, counted, empty_state, page_links, percent_encoded, table},
     html::{Element, Html, tag},
     layout::{self, Tab},
     sign_in::Viewer,
@@ -204,8 +204,26 @@ fn content(query: &AppsQuery, fleet: &Fleet, is_whole: bool) -> Html {
         restricted.into(),
         unread_notice(&fleet.unread).into(),
         table.into(),
-        pages_of(query, count, page, pages).into(),
+        match count {
+            0 => no_apps(query).into(),
+            count => pages_of(query, count, page, pages).into(),
+        },
     ])
+}
+
+fn no_apps(query: &AppsQuery) -> Element {
+    let is_filtered = [&query.q, &query.cluster, &query.pipelines];
+    match is_filtered.iter().any(|it| !it.trim().is_empty()) {
+        true => empty_state(
+            "No app matches.",
+            "Change the search, or choose another cluster.",
+        ),
+        false => empty_state(
+            "No apps",
+            "HelmReleases, Kustomizations and workloads of the clusters appear here, whether or not a \
+             pipeline promotes them.",
+        ),
+    }
 }
 
 /// The clusters that could not be read, the first few by name.
@@ -268,9 +286,6 @@ fn row(found: &FleetApp) -> Element {
 }
 
 fn pages_of(query: &AppsQuery, count: usize, page: usize, pages: usize) -> Element {
-    let text = match count {
-        0 => "No app matches.".to_owned(),
-        count => counted(count, "app"),
-    };
+    let text = counted(count, "app");
     page_links(&text, (page, pages), |page| query.address(page))
 }

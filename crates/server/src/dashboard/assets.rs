@@ -1,4 +1,4 @@
-//! The style sheet, script and icon of the pages, compiled into the binary.
+//! The style sheet, scripts and icon of the pages, compiled into the binary.
 
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ use http::{StatusCode, header};
 use sha2::{Digest, Sha256};
 
 /// Name, type and content.
-const FILES: [(&str, &str, &str); 3] = [
+const FILES: [(&str, &str, &str); 4] = [
     (
         "sluice.css",
         "text/css; charset=utf-8",
@@ -20,6 +20,11 @@ const FILES: [(&str, &str, &str); 3] = [
         "sluice.js",
         "text/javascript; charset=utf-8",
         include_str!("../../assets/sluice.js"),
+    ),
+    (
+        "palette.js",
+        "text/javascript; charset=utf-8",
+        include_str!("../../assets/palette.js"),
     ),
     (
         "icon.svg",

@@ -33,6 +33,15 @@ pub(super) fn timestamp(time: &Time) -> Element {
     tag("time").with("datetime", time.0).text(text)
 }
 
+/// Since when something lasts; the script shows for how long.
+pub(super) fn duration_since(time: &Time) -> Element {
+    let text = time.0.strftime("since %Y-%m-%d %H:%M UTC");
+    tag("time")
+        .with("datetime", time.0)
+        .with("data-since", "")
+        .text(text)
+}
+
 /// Text for screen readers only.
 pub(super) fn screen_reader_text(text: &str) -> Element {
     tag("span").class("vh").text(text)

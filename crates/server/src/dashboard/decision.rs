@@ -5,7 +5,7 @@ mod facts;
 
 use api::{Pipeline, Promotion, pipeline::RequestKind};
 use kube::ResourceExt;
-use planner::PromotionDiff;
+use planner::{ApprovalState, NotCounted, PromotionDiff};
 use runtime::ObjectKey;
 
 use super::{
@@ -24,6 +24,10 @@ pub(super) struct DecisionContext<'a> {
     /// When the promotion goes on, and what it needs besides time, where the page does not say it beside
     /// the card.
     pub(super) forecast: Option<String>,
+    /// The approvals so far.
+    pub(super) approvals: Option<ApprovalState>,
+    /// The name of the viewer.
+    pub(super) viewer: &'a str,
     /// The CSRF token of a viewer who may decide.
     pub(super) csrf: Option<&'a str>,
     /// The page to return to, if it is not the pipeline's.
@@ -45,7 +49,7 @@ pub(super) fn diff_of(
 pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> Element {
     let form = match context.csrf {
         Some(csrf) => form(promotion, context, csrf),
-        None => tag("p").class("dim").text("you may not approve this"),
+        None => tag("p").class("dim").text("You may not approve this."),
     };
     tag("div")
         .class("decision")
@@ -109,10 +113,10 @@ fn form(promotion: &Promotion, context: &DecisionContext<'_>, csrf: &str) -> Ele
     // The enter key presses the first button.
     let approve = button("main", "approve", "Approve");
     let approve = approve.text(format_args!("Approve {}", shortened(&revision)));
+    let own = own_approval(context);
     // Why it cannot be approved is among the facts.
-    let approve = change.is_some().then_some(approve);
-    let reject = button("danger", "reject", "Reject");
-    let consequence = "Ends the promotion, closes its pull request and rejects the revision";
+    let approve = (change.is_some() && own.is_none()).then_some(approve);
+    let reject = button("danger", "reject", "Reject").text("Reject");
     let back = context.back.map(|back| hidden_field("back", back));
     action_form(context.key, csrf)
         .class("approve")
@@ -122,7 +126,47 @@ fn form(promotion: &Promotion, context: &DecisionContext<'_>, csrf: &str) -> Ele
         .child(change.map(|change| hidden_field("change", &change.digest)))
         .child(note())
         .child(approve)
-        .child(reject.with("title", consequence).text("Reject"))
+        .child(own)
+        .child(rejection(promotion, reject))
+}
+
+/// What is said to a viewer whose approval counts already, instead of the button.
+fn own_approval(context: &DecisionContext<'_>) -> Option<Element> {
+    let state = context.approvals.as_ref()?;
+    let is_own = |name: &String| name == context.viewer;
+    let mut others = state.not_counted.iter();
+    let is_recorded = others.any(|(name, why)| is_own(name) && *why == NotCounted::NotObserved);
+    if !state.approved_by.iter().any(is_own) && !is_recorded {
+        return None;
+    }
+    let text = format!("✓ You approved; {}.", still_needed(state));
+    Some(tag("p").class("own").text(text))
+}
+
+/// How many approvals are missing, and from whom.
+pub(super) fn still_needed(state: &ApprovalState) -> String {
+    let from = state.from.as_ref().map(|from| format!(" from {from}"));
+    let from = from.unwrap_or_default();
+    match state.missing_once_recorded() {
+        0 => "no more approvals are needed".to_owned(),
+        1 => format!("one more approval{from} is needed"),
+        more => format!("{more} more approvals{from} are needed"),
+    }
+}
+
+/// The button that rejects, behind what it leads to.
+fn rejection(promotion: &Promotion, button: Element) -> Element {
+    let consequence = "Ends the promotion, closes its pull request if it has one, and rejects the revision \
+         for this environment. The note above is stored as the reason.";
+    tag("details")
+        .id(format_args!(
+            "reject-{}",
+            promotion.uid().unwrap_or_default()
+        ))
+        .class("reject")
+        .child(tag("summary").class("button danger").text("Reject…"))
+        .child(tag("p").class("dim").text(consequence))
+        .child(button)
 }
 
 /// A form that acts on a pipeline.

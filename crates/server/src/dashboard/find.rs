@@ -1,4 +1,5 @@
-//! What the command palette finds: pipelines and clusters by name, as far as the viewer may see them.
+//! What the command palette finds: pipelines, clusters, decisions and pages by their words, as far as the
+//! viewer may see them.
 
 use std::sync::Arc;
 
@@ -10,8 +11,11 @@ use axum::{
 use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
-use super::{ErrorPage, clusters::apps_on, components::address, list, sign_in::Viewer};
-use crate::{AppState, access::CLUSTERS};
+use super::{
+    ErrorPage, approvals, clusters::apps_on, components::address, list, sign_in::Viewer,
+    version::shortened,
+};
+use crate::{AppState, access::CLUSTERS, caches::pipeline_of, problem::Problem};
 
 /// How many results of each kind are returned.
 const MAX_RESULTS: usize = 10;
@@ -58,5 +62,50 @@ pub(super) async fn show(
         hint: format!("apps on this cluster, registered in {}", namespace_of(it)),
         address: apps_on(&it.name_any()),
     });
-    Ok(Json(pipelines.chain(clusters).collect()))
+    let decisions = decisions(&app_state, &viewer, &words).await?;
+    let pages = other_pages(&words);
+    let all = pages.chain(decisions).chain(pipelines).chain(clusters);
+    Ok(Json(all.collect()))
+}
+
+/// Pages that the navigation does not have.
+fn other_pages(words: &[String]) -> impl Iterator<Item = FoundPage> {
+    let pages = [
+        ("Create a pipeline", "new pipeline add propose", "/create"),
+        ("Proposals", "changes files pull requests", "/changes"),
+    ];
+    let found = pages.into_iter().filter(|(title, synonyms, _)| {
+        let text = format!("{} {synonyms}", title.to_lowercase());
+        !words.is_empty() && words.iter().all(|word| text.contains(word.as_str()))
+    });
+    found.map(|(title, _, address)| FoundPage {
+        title: title.to_owned(),
+        hint: "page".to_owned(),
+        address: address.to_owned(),
+    })
+}
+
+/// Promotions that the viewer may be asked to decide about.
+async fn decisions(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+    words: &[String],
+) -> Result<Vec<FoundPage>, Problem> {
+    let waiting = approvals::visible(app_state, viewer).await?;
+    let found = waiting.iter().filter_map(|promotion| {
+        let (key, spec) = (pipeline_of(promotion), &promotion.spec);
+        let revision = shortened(&spec.shown_revision());
+        let title = format!(
+            "Approve or reject {revision} for {} {}",
+            key.name, spec.environment
+        );
+        let text = title.to_lowercase();
+        let is_found = !words.is_empty() && words.iter().all(|it| text.contains(it.as_str()));
+        is_found.then(|| FoundPage {
+            title,
+            hint: "awaits approval".to_owned(),
+            address: address(&key),
+        })
+    });
+    Ok(found.take(MAX_RESULTS).collect())
 }

@@ -104,15 +104,15 @@ fn row(freeze: &Freeze, now: planner::Timestamp, csrf: Option<&str>) -> (Arc<str
 }
 
 fn state(spec: &FreezeSpec, now: planner::Timestamp) -> Html {
-    let (state, word, until) = match planner::freeze_state(spec, now) {
-        FreezeState::Closed { until } => (SummaryState::Held, "closed", until),
-        FreezeState::Open { until } => (SummaryState::Ready, "open", until),
+    let (state, word, next, until) = match planner::freeze_state(spec, now) {
+        FreezeState::Closed { until } => (SummaryState::Held, "closed", "opens ", until),
+        FreezeState::Open { until } => (SummaryState::Ready, "open", "closes ", until),
         FreezeState::Invalid(why) => {
             let badge = badge_with_text(SummaryState::Failed, "closed: cannot be understood");
             return Html::all([badge, tag("small").text(why)]);
         }
     };
-    let until = until.map(|at| tag("small").text("until ").child(timestamp(&Time(at))));
+    let until = until.map(|at| tag("small").text(next).child(timestamp(&Time(at))));
     Html::all([Some(badge_with_text(state, word)), until])
 }
 
@@ -164,7 +164,7 @@ fn end(key: &ObjectKey, csrf: &str) -> Element {
         .child(tag("p").class("dim").text(
             "Deletes the Freeze. Promotions that it stopped go on where nothing else holds them.",
         ))
-        .child(tag("button").text(format_args!("End {}", key.name)));
+        .child(tag("button").text(format_args!("End the freeze {}", key.name)));
     tag("details")
         .id(format_args!("end-{}-{}", key.namespace, key.name))
         .child(tag("summary").text("End…"))

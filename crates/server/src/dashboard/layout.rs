@@ -40,6 +40,19 @@ impl Tab {
         ("/clusters", "Clusters", Self::Clusters),
         ("/triggers", "Triggers", Self::Triggers),
     ];
+
+    /// Other words that the command palette finds the page by.
+    fn synonyms(self) -> &'static str {
+        match self {
+            Self::Pipelines => "home list",
+            Self::Approvals => "approve reject decide decisions inbox",
+            Self::Freezes => "freeze thaw stop windows",
+            Self::Checks => "verify verdicts tests",
+            Self::Apps => "workloads images versions",
+            Self::Clusters => "targets leaves",
+            Self::Triggers => "hooks webhooks tekton",
+        }
+    }
 }
 
 /// What the frame shows besides the content of a page.
@@ -136,9 +149,17 @@ fn error_content(code: StatusCode, sentence: &str) -> Html {
     Html::all([
         tag("p").class("code").text(code.as_u16()),
         tag("h1").text(title_of(code)),
-        tag("p").text(sentence),
+        tag("p").text(capitalized(sentence)),
         tag("p").child(back.text("All pipelines")),
     ])
+}
+
+/// A sentence on a line of its own.
+fn capitalized(sentence: &str) -> String {
+    let mut characters = sentence.chars();
+    let first = characters.next().map(|it| it.to_uppercase().to_string());
+    let stop = if sentence.ends_with('.') { "" } else { "." };
+    format!("{}{}{stop}", first.unwrap_or_default(), characters.as_str())
 }
 
 fn document(title: &str, frame: Option<&Frame<'_>>, main: Element) -> Answer<String> {
@@ -163,7 +184,11 @@ fn head(title: &str) -> Element {
     let meta =
         |name: &'static str, content: &str| tag("meta").with("name", name).with("content", content);
     let link = |rel: &str, file: &str| tag("link").with("rel", rel).link(&assets::address(file));
-    let script = tag("script").link(&assets::address("sluice.js"));
+    let script = |file: &str| {
+        tag("script")
+            .link(&assets::address(file))
+            .set("defer", true)
+    };
     tag("head")
         .child(tag("meta").with("charset", "utf-8"))
         .child(meta("viewport", "width=device-width, initial-scale=1"))
@@ -171,12 +196,14 @@ fn head(title: &str) -> Element {
         .child(tag("title").text(format_args!("{title} · Sluice")))
         .child(link("icon", "icon.svg"))
         .child(link("stylesheet", "sluice.css"))
-        .child(script.set("defer", true))
+        .child(script("sluice.js"))
+        .child(script("palette.js"))
 }
 
 fn header(frame: &Frame<'_>) -> Element {
     let links = Tab::ALL.map(|(address, name, own)| {
         let mut link = tag("a").link(address).text(name);
+        link = link.with("data-find", own.synonyms());
         if own == Tab::Approvals {
             link = link.text(" ").child(frame.waiting.clone());
         }

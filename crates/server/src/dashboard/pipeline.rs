@@ -50,6 +50,8 @@ struct PipelineView<'a> {
     triggers: Vec<ShownTrigger>,
     allowed: AllowedActions,
     csrf: &'a str,
+    /// The name of the viewer.
+    viewer: &'a str,
     /// Now, to the minute: a page that shows nothing new is not sent again.
     drawn_at: planner::Timestamp,
 }
@@ -75,6 +77,7 @@ pub(super) async fn parts(
         triggers,
         allowed,
         csrf: &viewer.session.csrf,
+        viewer: viewer.caller.name(),
         drawn_at: to_the_minute(app_state.clock.now()),
     };
     Ok(view.parts())
@@ -197,11 +200,12 @@ impl PipelineView<'_> {
             .class("card")
             .child(tag("h2").id(&heading).text(title))
             .child(promotion.map(|promotion| self.decision_or_progress(promotion)))
-            .child(hold.map(waiting_for));
+            .child(hold.map(waiting_for))
+            .child(self.forecast_of(name).filter(|_| promotion.is_none()));
         let gates = self.gate_list(environment, index).map(|list| {
             let title = tag("h2").text(format_args!("Gates into {name}"));
             let card = tag("div").class("card").child(title).child(list);
-            card.child(self.forecast_of(name))
+            card.child(self.forecast_of(name).filter(|_| promotion.is_some()))
         });
         tag("section")
             .id(id)
@@ -239,6 +243,8 @@ impl PipelineView<'_> {
             key: self.key,
             diff: decision::diff_of(&self.pipeline, promotion, &self.promotions),
             forecast: None,
+            approvals: planner::approval_state(promotion, Some(&self.pipeline), self.drawn_at),
+            viewer: self.viewer,
             csrf: may_approve.then_some(self.csrf),
             back: None,
         };

@@ -49,10 +49,14 @@ pub(super) fn shortened(version: &str) -> String {
         Some((reference, digest)) => (Some(reference), digest),
         None => (None, version),
     };
+    let is_hash = |text: &str| text.len() >= 40 && text.bytes().all(|it| it.is_ascii_hexdigit());
     let Some((algorithm, hex)) = digest.split_once(':') else {
-        return version.to_owned();
+        return match is_hash(version) {
+            true => version[..COMMIT_LENGTH].to_owned(),
+            false => version.to_owned(),
+        };
     };
-    let is_hex = hex.len() >= 40 && hex.bytes().all(|byte| byte.is_ascii_hexdigit());
+    let is_hex = is_hash(hex);
     match (algorithm, reference) {
         _ if !is_hex => version.to_owned(),
         ("sha1", Some(reference)) => format!("{reference}@{}", &hex[..COMMIT_LENGTH]),

@@ -325,7 +325,7 @@ fn a_pipeline_is_frozen_and_goes_on() {
     browser.screenshot("freezes");
     let name = browser.evaluate("document.querySelector('tbody th').firstChild.textContent");
     let name = name.as_str().unwrap().to_owned();
-    browser.press(&format!("End {name}"));
+    browser.press(&format!("End the freeze {name}"));
     browser.shows(&format!("The freeze {name} has ended."));
     browser.shows("No freezes");
     // Who may not freeze is offered nothing, and gets no further with a form of their own.

@@ -9,9 +9,9 @@ use serde_json::{Value, json};
 use testbed::browser::Chromium;
 
 use crate::{
+    gallery::check,
     leaf::put,
     loops::Strategy,
-    pages::check,
     world::{OWNER, World, pipeline, report},
 };
 
@@ -50,7 +50,7 @@ fn set_verdict(world: &World, name: &str, status: &Value) {
 }
 
 /// One check run of each verdict; the name of the one that runs.
-fn gallery(world: &World) -> String {
+pub(crate) fn verdicts(world: &World) -> String {
     let http = |name: &str| {
         let url = "https://shop.example.com/healthz";
         json!({"name": name, "http": {"url": url, "passExpr": "status == 200"}})
@@ -96,7 +96,7 @@ fn check_runs_are_listed_filtered_and_kept_up_to_date() {
     browser.shows("No check runs");
     check(&mut browser, "checks-none");
     browser.evaluate("window.isSamePage = true");
-    let running = gallery(&world);
+    let running = verdicts(&world);
     for text in [
         "5 check runs",
         "the answer has the status 500",
@@ -155,7 +155,7 @@ fn who_may_not_list_check_runs_is_told_so() {
         return;
     };
     let world = World::new();
-    gallery(&world);
+    verdicts(&world);
     world.grant("vera", &["get", "list"]);
     world.sign_in(&mut browser, "vera");
     world.go(&mut browser, "/checks");

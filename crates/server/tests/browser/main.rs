@@ -8,6 +8,7 @@
 
 mod acts;
 mod checks;
+mod gallery;
 #[path = "../http/leaf.rs"]
 mod leaf;
 #[path = "../http/loops.rs"]

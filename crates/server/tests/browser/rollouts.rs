@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use testbed::browser::Chromium;
 
 use crate::{
+    gallery::check,
     loops::Strategy,
-    pages::check,
     world::{OWNER, World, pipeline, report},
 };
 
@@ -77,7 +77,7 @@ fn wave(number: usize, count: usize) -> usize {
 }
 
 /// A pipeline whose prod has this many targets, of which some have 6.2.0.
-fn create_fleet(world: &World, name: &str, count: usize) {
+pub(crate) fn create_fleet(world: &World, name: &str, count: usize) {
     let mut object = pipeline(name);
     object["spec"]["promotion"]["rollout"] = rollout();
     let targets: Vec<_> = (0..count).map(|number| target(number, count)).collect();

@@ -25,7 +25,7 @@ use kube::{
     api::{ListParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
-use server::{Metrics, Settings, leaf::LeafConnector};
+use server::{Metrics, Settings, leaf::LeafConnector, settings::Authoring};
 use tempfile::TempDir;
 use testbed::{
     browser::{Chromium, TIMEOUT},
@@ -98,9 +98,12 @@ impl World {
                 definitions.create(&parameters, &definition).await.unwrap();
             }
             let namespaces: Api<Namespace> = Api::all(client.clone());
-            let shop = serde_json::from_value(json!({"metadata": {"name": "shop"}})).unwrap();
-            let parameters = PostParams::default();
-            namespaces.create(&parameters, &shop).await.unwrap();
+            for name in ["shop", "platform"] {
+                let namespace = json!({"metadata": {"name": name}});
+                let namespace = serde_json::from_value(namespace).unwrap();
+                let parameters = PostParams::default();
+                namespaces.create(&parameters, &namespace).await.unwrap();
+            }
             let listener = TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
             let address = format!("http://{}", listener.local_addr().unwrap());
             let (oidc, provider) = match has_provider {
@@ -117,6 +120,7 @@ impl World {
                 rest_address: Some(([127, 0, 0, 1], 0).into()),
                 rate_limit: 0,
                 leaf_connector: leaf_connector(reachable),
+                authoring: Some(authoring()),
                 ..Settings::default()
             };
             let started =
@@ -306,6 +310,15 @@ impl World {
 impl Drop for World {
     fn drop(&mut self) {
         self.stop.cancel();
+    }
+}
+
+/// Where the form for a new pipeline proposes it.
+fn authoring() -> Authoring {
+    Authoring {
+        url: "https://forge.example/fleet.git".to_owned(),
+        branch: "main".to_owned(),
+        folders: vec!["pipelines".to_owned()],
     }
 }
 

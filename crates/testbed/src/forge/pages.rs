@@ -31,6 +31,8 @@ h2 { margin: 0; font-size: 1rem; }
 .open { background: var(--open); } .merged { background: var(--merged); } .closed { background: var(--closed); }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 12px; padding: 1rem 1.2rem; overflow-x: auto; }
 pre { margin: 0; font: 12.5px/1.6 ui-monospace, Consolas, monospace; } pre.text { white-space: pre-wrap; }
+.success { background: var(--open); } .pending { background: var(--dim); } .failure, .error { background: var(--closed); }
+section p, section ul, section ol, section details { margin: .4rem 0 0; } code { font: 12.5px/1.6 ui-monospace, Consolas, monospace; overflow-wrap: anywhere; }
 pre span { display: block; min-height: 1.6em; } .add { background: var(--add); } .remove { background: var(--remove); }
 .file { color: var(--dim); font-weight: 700; } .place { color: var(--dim); }
 ";
@@ -61,11 +63,15 @@ fn shown_statuses(state: &ForgeState, project: &str, pull: &PullRequest) -> Stri
     let all = pulls::statuses(state, project).into_iter();
     let own = all.filter(|it| it.commit == pull.head_commit);
     let last: BTreeMap<String, CommitStatus> = own.map(|it| (it.context.clone(), it)).collect();
-    let line = |it: &CommitStatus| format!("{}: {}: {}", it.context, it.state, it.description);
-    let lines: Vec<String> = last.values().map(line).collect();
+    let line = |it: &CommitStatus| {
+        let (context, state) = (escaped(&it.context), escaped(&it.state));
+        let text = escaped(&it.description);
+        format!("<p><span class=\"state {state}\">{state}</span> <b>{context}</b> {text}</p>")
+    };
+    let lines: String = last.values().map(line).collect();
     match lines.is_empty() {
-        true => String::new(),
-        false => section("Commit status", &lines.join("\n")),
+        true => lines,
+        false => format!("<section><h2>Commit status</h2>{lines}</section>"),
     }
 }
 
@@ -112,8 +118,10 @@ fn page(project: &str, pull: &PullRequest, statuses: &str, diff: &str) -> String
 }
 
 fn section(title: &str, text: &str) -> String {
-    let text = escaped(text);
-    format!("<section><h2>{title}</h2><pre class=\"text\">{text}</pre></section>")
+    format!(
+        "<section><h2>{title}</h2>{}</section>",
+        super::markdown::html(text)
+    )
 }
 
 /// A line of a diff, marked as added, removed or the name of a file.
@@ -133,7 +141,7 @@ fn line(line: &str) -> String {
     format!("<span class=\"{class}\">{}</span>", escaped(line))
 }
 
-fn escaped(text: &str) -> String {
+pub(super) fn escaped(text: &str) -> String {
     let text = text.replace('&', "&amp;").replace('<', "&lt;");
     text.replace('>', "&gt;").replace('"', "&quot;")
 }

@@ -190,36 +190,57 @@ impl CreateForm<'_> {
             )
     }
 
+    /// How revisions are promoted. The style sheet hides the fields of other strategies; they are sent all
+    /// the same, so that nothing is lost when another strategy is chosen.
     fn promotion(&self) -> Element {
         let draft = self.draft;
+        let only = |strategies: &str, element: Element| {
+            tag("div")
+                .class(format_args!("only {strategies}"))
+                .child(element)
+        };
         let secret = "Secret with the credentials (for resourceSetInputs: with the token)";
         group("Promotion")
             .child(choice("strategy", "Strategy", &draft.strategy, &STRATEGIES))
-            .child(self.field(
-                "url",
-                "URL of the git repository (for oci: oci://…); empty: nothing is promoted",
-                &draft.url,
-                "https://git.example.com/fleet.git",
+            .child(only("pull-request oci", self.repository()))
+            .child(only(
+                "pull-request",
+                choice("forge", "Forge", &draft.forge, &FORGES),
             ))
-            .child(choice(
-                "forge",
-                "Forge (for pull-request)",
-                &draft.forge,
-                &FORGES,
+            .child(only(
+                "pull-request",
+                self.field("branch", "Branch", &draft.branch, "main"),
             ))
-            .child(self.field("branch", "Branch (for pull-request)", &draft.branch, "main"))
-            .child(checkbox(
-                "feedback.commit-status",
-                "Set the commit status sluice/ENVIRONMENT on pull requests",
-                draft.commit_status,
+            .child(only(
+                "pull-request",
+                checkbox(
+                    "feedback.commit-status",
+                    "Set the commit status sluice/ENVIRONMENT on pull requests",
+                    draft.commit_status,
+                ),
             ))
-            .child(checkbox(
-                "feedback.comment",
-                "Add a comment with the state of the promotion to pull requests",
-                draft.comment,
+            .child(only(
+                "pull-request",
+                checkbox(
+                    "feedback.comment",
+                    "Add a comment with the state of the promotion to pull requests",
+                    draft.comment,
+                ),
             ))
-            .child(self.field("tag", "Tag (for oci)", &draft.tag, "${environment}"))
+            .child(only(
+                "oci",
+                self.field("tag", "Tag", &draft.tag, "${environment}"),
+            ))
             .child(self.field("secret", secret, &draft.secret, "git"))
+    }
+
+    fn repository(&self) -> Element {
+        self.field(
+            "url",
+            "URL of the git repository (for oci: oci://…); empty: nothing is promoted",
+            &self.draft.url,
+            "https://git.example.com/fleet.git",
+        )
     }
 
     fn file(&self) -> Element {

@@ -14,7 +14,7 @@ use planner::{CheckProgress, ImageDiff, PromotionDiff, SoakProgress};
 use super::DecisionContext;
 use crate::dashboard::{
     checks::verdict,
-    components::{counted, external_link, timestamp},
+    components::{counted, duration_since, external_link, timestamp},
     html::{Element, Html, tag},
     version::{chip, shortened},
 };
@@ -68,8 +68,8 @@ fn check_list(checks: &[CheckProgress]) -> Element {
 /// How long the revision has been ready in the source environment.
 fn soak_text(soak: &SoakProgress) -> Element {
     let line = tag("p")
-        .text(format_args!("in {} since ", soak.environment))
-        .child(timestamp(&soak.since));
+        .text(format_args!("in {} ", soak.environment))
+        .child(duration_since(&soak.since));
     let until = soak.until.as_ref();
     line.child(until.map(|until| tag("span").text(", soaks until ").child(timestamp(until))))
 }

@@ -104,7 +104,7 @@ impl PipelineView<'_> {
             return None;
         }
         let group = tag("div").class("group");
-        let group = group.child(tag("h2").text(&self.key.name));
+        let group = group.child(tag("h2").text("Whole pipeline"));
         Some(group.child(freeze).child(suspend))
     }
 

@@ -22,6 +22,8 @@ pub(super) enum GateMark {
     NotAsked,
     /// Nothing is on its way.
     Idle,
+    /// The settings do not ask for it.
+    NotRequired,
 }
 
 impl GateMark {
@@ -35,7 +37,7 @@ impl GateMark {
     }
 
     pub(super) fn is_open(self) -> bool {
-        matches!(self, Self::Passed | Self::Idle)
+        matches!(self, Self::Passed | Self::Idle | Self::NotRequired)
     }
 
     fn is_closed(self) -> bool {
@@ -49,6 +51,7 @@ impl GateMark {
             Self::Failed => "closed",
             Self::NotAsked => "later",
             Self::Idle => "idle",
+            Self::NotRequired => "later",
         }
     }
 
@@ -59,6 +62,7 @@ impl GateMark {
             Self::Failed => "failed",
             Self::NotAsked => "not asked yet",
             Self::Idle => "nothing to do",
+            Self::NotRequired => "not required",
         }
     }
 }
@@ -142,7 +146,15 @@ impl PipelineView<'_> {
         }
         let (drawn, others): (Vec<_>, Vec<_>) = gates.iter().partition(|gate| gate.is_drawn);
         let others = (!others.is_empty()).then(|| {
-            let text = format!("{} passed", counted(others.len(), "other gate"));
+            let is_passed = |gate: &&&GateNode| gate.mark != GateMark::NotRequired;
+            let passed = others.iter().filter(is_passed).count();
+            let text = match others.len() - passed {
+                0 => format!("{} passed", counted(passed, "other gate")),
+                rest => format!(
+                    "{} passed, {rest} not required",
+                    counted(passed, "other gate")
+                ),
+            };
             let list = tag("ol")
                 .class("gates")
                 .children(others.into_iter().map(line));
@@ -184,7 +196,11 @@ impl GateLabels<'_> {
     }
 
     fn node(&self, answer: &GateAnswer) -> GateNode {
-        let mark = GateMark::of(&answer.verdict);
+        let mark = match GateMark::of(&answer.verdict) {
+            // Without the setting the gate has verified nothing.
+            GateMark::Passed if !self.is_required(answer.gate) => GateMark::NotRequired,
+            mark => mark,
+        };
         let (sentence, opens_at) = match &answer.verdict {
             GateVerdict::PassByRequest(text) => (Some(text.clone()), None),
             GateVerdict::Wait(hold) | GateVerdict::Fail(hold) => {
@@ -199,6 +215,15 @@ impl GateLabels<'_> {
             sentence,
             opens_at,
             is_drawn: self.is_set(answer.gate) || mark.is_closed(),
+        }
+    }
+
+    /// Whether every promotion is asked, or the settings say so.
+    fn is_required(&self, gate: &str) -> bool {
+        match gate {
+            "verified" | "soak" | "signature" | "checks" | "approvals" => self.is_set(gate),
+            "rollout" => self.settings.rollout.is_some(),
+            _ => true,
         }
     }
 

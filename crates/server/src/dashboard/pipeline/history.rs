@@ -76,6 +76,7 @@ fn entry(promotion: &Promotion) -> Element {
         Some(Phase::Succeeded) => "ready",
         Some(Phase::Failed | Phase::Abandoned) => "failed",
         Some(phase) if phase.is_terminal() => "unknown",
+        Some(Phase::AwaitingApproval) => "approval",
         _ => "promoting",
     };
     let at = promotion.creation_timestamp();
@@ -97,7 +98,7 @@ fn entry(promotion: &Promotion) -> Element {
         .child(message.map(|message| tag("p").class("bad").text(message)))
 }
 
-/// Who requested and who approved a promotion.
+/// Who requested, approved and rejected a promotion.
 fn people(promotion: &Promotion) -> Option<Element> {
     let spec = &promotion.spec;
     let requested = spec.request.as_ref().map(|request| {
@@ -112,6 +113,15 @@ fn people(promotion: &Promotion) -> Option<Element> {
         let note = note.map(|note| format!(": {note}")).unwrap_or_default();
         format!("approved by {}{note}", approval.by)
     });
-    let text: Vec<_> = requested.into_iter().chain(approved).collect();
+    let rejected = spec.rejection.as_ref().map(|rejection| {
+        let note = rejection.note.as_deref().filter(|note| !note.is_empty());
+        let note = note.map(|note| format!(": {note}")).unwrap_or_default();
+        format!("rejected by {}{note}", rejection.by)
+    });
+    let text: Vec<_> = requested
+        .into_iter()
+        .chain(approved)
+        .chain(rejected)
+        .collect();
     (!text.is_empty()).then(|| tag("p").class("dim").text(text.join(", ")))
 }

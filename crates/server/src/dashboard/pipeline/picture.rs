@@ -15,7 +15,7 @@ use api::{
 use super::{PipelineView, gates::GateNode};
 use crate::{
     dashboard::{
-        components::{badge, counted, screen_reader_text, timestamp},
+        components::{badge, counted, duration_since, screen_reader_text, timestamp},
         html::{Element, Html, tag},
         objects::objects_address,
         version::{chip, colour, headline, shortened},
@@ -219,11 +219,7 @@ fn foot(targets: &[TargetStatus]) -> Element {
         .iter()
         .filter_map(|it| it.ready_since.as_ref())
         .max();
-    let since = since.filter(|_| ready == targets.len()).map(|since| {
-        tag("span")
-            .text("since ")
-            .child(timestamp(since).with("data-since", ""))
-    });
+    let since = since.filter(|_| ready == targets.len()).map(duration_since);
     tag("p")
         .class("foot")
         .child(tag("span").text(count))

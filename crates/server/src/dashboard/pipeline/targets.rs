@@ -12,7 +12,7 @@ use super::{
 };
 use crate::{
     dashboard::{
-        components::{counted, screen_reader_text, state_icon, timestamp},
+        components::{counted, duration_since, screen_reader_text, state_icon},
         html::{Element, tag},
         objects::objects_address,
         version::{chip, colour},
@@ -22,6 +22,8 @@ use crate::{
 
 /// Up to this many targets are shown as cards; more as squares.
 const MAX_CARDS: usize = 8;
+/// More targets than this have small squares.
+const MAX_LARGE_SQUARES: usize = 150;
 
 impl PipelineView<'_> {
     pub(super) fn environment_targets(&self, environment: &Environment, index: usize) -> Element {
@@ -94,8 +96,12 @@ impl PipelineView<'_> {
             |target: &&TargetStatus| planner::target_state(target) != SummaryState::Ready;
         let not_ready = all.iter().filter(is_not_ready).take(MAX_CARDS);
         let squares = all.iter().map(|target| square(target, &objects(target)));
+        let class = match all.len() > MAX_LARGE_SQUARES {
+            true => "fleet small",
+            false => "fleet",
+        };
         block
-            .child(tag("ol").class("fleet").children(squares))
+            .child(tag("ol").class(class).children(squares))
             .child(tag("ul").class("targets").children(not_ready.map(card)))
     }
 }
@@ -142,8 +148,8 @@ fn card(target: &TargetStatus, objects: &str) -> Element {
     let since = since.map(|since| {
         tag("span")
             .class("dim")
-            .text(" since ")
-            .child(timestamp(since))
+            .text(" ")
+            .child(duration_since(since))
     });
     let failed = planner::failed_revision(target);
     let runs = running(target, failed).map(|runs| runs.child(since));

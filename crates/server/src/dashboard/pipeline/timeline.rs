@@ -14,17 +14,34 @@ use crate::{
     view,
 };
 
+const MINUTE: i64 = 60;
+const HOUR: i64 = 60 * MINUTE;
+const DAY: i64 = 24 * HOUR;
+
 /// The windows that are shown: seconds, the form of the times below them, and the name.
-const WINDOWS: [(i64, &str, &str); 8] = [
-    (5 * 60, "%H:%M", "5 minutes"),
-    (15 * 60, "%H:%M", "15 minutes"),
-    (3600, "%H:%M", "hour"),
-    (6 * 3600, "%H:%M", "6 hours"),
-    (86_400, "%H:%M", "day"),
-    (7 * 86_400, "%a %e %b", "7 days"),
-    (30 * 86_400, "%e %b", "30 days"),
-    (90 * 86_400, "%e %b", "90 days"),
+const WINDOWS: [(i64, &str, &str); 18] = [
+    (2 * MINUTE, "%H:%M:%S", "2 minutes"),
+    (5 * MINUTE, "%H:%M", "5 minutes"),
+    (10 * MINUTE, "%H:%M", "10 minutes"),
+    (20 * MINUTE, "%H:%M", "20 minutes"),
+    (40 * MINUTE, "%H:%M", "40 minutes"),
+    (HOUR, "%H:%M", "hour"),
+    (2 * HOUR, "%H:%M", "2 hours"),
+    (4 * HOUR, "%H:%M", "4 hours"),
+    (8 * HOUR, "%H:%M", "8 hours"),
+    (12 * HOUR, "%H:%M", "12 hours"),
+    (DAY, "%H:%M", "day"),
+    (2 * DAY, "%a %H:%M", "2 days"),
+    (4 * DAY, "%a %H:%M", "4 days"),
+    (7 * DAY, "%a %e %b", "7 days"),
+    (14 * DAY, "%e %b", "14 days"),
+    (30 * DAY, "%e %b", "30 days"),
+    (60 * DAY, "%e %b", "60 days"),
+    (90 * DAY, "%e %b", "90 days"),
 ];
+/// How wide a lane is on a desktop and on a phone, and a character in it, in pixels.
+const LANE_WIDTHS: [f64; 2] = [1000.0, 320.0];
+const CHARACTER_WIDTH: f64 = 7.4;
 /// How many times are written below the lanes.
 const TICKS: i64 = 5;
 
@@ -162,12 +179,18 @@ fn segment(deployment: &Deployment, window: &Window) -> Element {
                 .with("height", "100%")
                 .with("rx", 6),
         )
-        .child(
-            tag("text")
-                .with("x", 8)
-                .with("y", 18)
-                .text(format_args!("{sign}{text}")),
-        )
+        .child(label(&format!("{sign}{text}"), width))
+}
+
+/// The text of a segment where it fits; the title has it in any case.
+fn label(text: &str, percent: f64) -> Option<Element> {
+    let needed = text.chars().count() as f64 * CHARACTER_WIDTH + 12.0;
+    let [desktop, phone] = LANE_WIDTHS.map(|lane| lane * percent / 100.0 >= needed);
+    let element = tag("text").with("x", 8).with("y", 18).text(text);
+    match phone {
+        true => Some(element),
+        false => desktop.then(|| element.class("wide-only")),
+    }
 }
 
 fn axis(window: &Window) -> Element {
@@ -235,15 +258,16 @@ fn duration(duration: Duration) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::dashboard::html::Html;
 
     #[test]
     fn the_window_contains_everything() {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let before = |seconds: i64| Timestamp::from_second(1_800_000_000 - seconds).unwrap();
         for (age, expected) in [
-            (0, "5 minutes"),
+            (0, "2 minutes"),
             (3599, "hour"),
-            (3600, "6 hours"),
+            (3600, "2 hours"),
             (5 * 86_400, "7 days"),
             (400 * 86_400, "90 days"),
         ] {
@@ -252,6 +276,14 @@ mod tests {
             assert!((window.percent(now) - 100.0).abs() < f64::EPSILON);
             assert!(window.percent(before(age)) >= 0.0);
         }
+    }
+
+    #[test]
+    fn a_label_is_drawn_where_it_fits() {
+        let drawn = |percent| label("6.2.0", percent).map(|it| Html::from(it).as_str().to_owned());
+        assert_eq!(drawn(1.0), None);
+        assert!(drawn(8.0).unwrap().contains("wide-only"));
+        assert!(!drawn(40.0).unwrap().contains("wide-only"));
     }
 
     #[test]

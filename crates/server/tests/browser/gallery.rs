@@ -1,0 +1,397 @@
+//! Every page of the dashboard, from one table: it is accessible, wide and narrow, light and dark.
+//!
+//! `SLUICE_SCREENSHOTS=FOLDER cargo test -p sluice-server --test browser gallery` writes the screenshots to
+//! a folder. A route without a row in the table fails a test.
+
+mod objects;
+
+use serde_json::{Value, json};
+use testbed::browser::{ACCESSIBILITY_CHECK, Chromium};
+
+use crate::world::{OWNER, World};
+
+pub(crate) use objects::{regions, shop_on, states, target};
+
+/// Who looks, and at what.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Setting {
+    /// Nobody has signed in.
+    SignedOut,
+    /// People sign in with an OpenID provider.
+    SingleSignOn,
+    /// There is nothing yet.
+    Empty,
+    /// There is something of everything.
+    Full,
+    /// The same for somebody who may not list anything.
+    Forbidden,
+    /// The page of a pull request on the forge of the demo.
+    Forge,
+}
+
+/// A page in some state.
+struct Page {
+    setting: Setting,
+    /// The name of its screenshots.
+    name: &'static str,
+    address: &'static str,
+    /// A text on it.
+    shows: &'static str,
+    /// What a person does first, as a script.
+    first: &'static str,
+}
+
+const fn page(
+    setting: Setting,
+    name: &'static str,
+    address: &'static str,
+    shows: &'static str,
+) -> Page {
+    Page {
+        setting,
+        name,
+        address,
+        shows,
+        first: "",
+    }
+}
+
+impl Page {
+    const fn after(self, first: &'static str) -> Self {
+        Self { first, ..self }
+    }
+}
+
+const OPEN_MENUS: &str =
+    "document.querySelectorAll('main details').forEach((it) => it.open = true)";
+const OPEN_PALETTE: &str = "document.getElementById('find').click()";
+const OPEN_ACCOUNT: &str = "document.querySelector('.avatar').click()";
+
+/// Every page in every state that looks different.
+const PAGES: &[Page] = &{
+    use Setting::{Empty, Forbidden, Forge, Full, SignedOut, SingleSignOn};
+    const APP: &str = "/pipelines/shop/app";
+    [
+        page(SignedOut, "sign-in", "/login", "Sign in"),
+        page(SignedOut, "not-found-signed-out", "/nothing", "Not Found"),
+        page(SingleSignOn, "sign-in-sso", "/login", "single sign-on"),
+        page(Empty, "pipelines-none", "/pipelines", "No pipelines yet"),
+        page(
+            Empty,
+            "approvals-none",
+            "/approvals",
+            "Nothing awaits approval",
+        ),
+        page(Empty, "freezes-none", "/freezes", "No freezes"),
+        page(Empty, "checks-none", "/checks", "No check runs"),
+        page(Empty, "apps-none", "/apps", "No apps"),
+        page(Empty, "clusters-none", "/clusters", "No GitopsClusters"),
+        page(Empty, "triggers-none", "/triggers", "No PipelineTriggers"),
+        page(Empty, "changes-none", "/changes", "No proposals"),
+        page(Full, "pipelines", "/pipelines", "15 pipelines"),
+        page(
+            Full,
+            "pipelines-no-match",
+            "/pipelines?q=nothing",
+            "No pipeline matches",
+        ),
+        page(Full, "account", "/pipelines", "Sign out").after(OPEN_ACCOUNT),
+        page(Full, "palette", "/pipelines", "apps on this cluster").after(OPEN_PALETTE),
+        page(
+            Full,
+            "pipeline-decision",
+            "/pipelines/shop/orders",
+            "let 6.3.0 into prod?",
+        ),
+        page(
+            Full,
+            "pipeline-actions",
+            "/pipelines/shop/orders",
+            "Suspend",
+        )
+        .after(OPEN_MENUS),
+        page(
+            Full,
+            "pipeline-ready",
+            "/pipelines/shop/basket",
+            "1 of 1 target ready",
+        ),
+        page(
+            Full,
+            "pipeline-merge",
+            "/pipelines/shop/checkout",
+            "Pull request #7",
+        ),
+        page(
+            Full,
+            "pipeline-soaking",
+            "/pipelines/shop/catalogue",
+            "Why prod waits",
+        ),
+        page(
+            Full,
+            "pipeline-frozen",
+            "/pipelines/shop/ledger",
+            "incident 7",
+        ),
+        page(
+            Full,
+            "pipeline-failed",
+            "/pipelines/shop/payments",
+            "install retries exhausted",
+        ),
+        page(
+            Full,
+            "pipeline-suspended",
+            "/pipelines/shop/search",
+            "suspended",
+        ),
+        page(
+            Full,
+            "pipeline-new",
+            "/pipelines/platform/ingress",
+            "nothing yet",
+        ),
+        page(
+            Full,
+            "pipeline-graph",
+            "/pipelines/shop/regions",
+            "after eu, us",
+        ),
+        page(
+            Full,
+            "pipeline-digests",
+            "/pipelines/shop/images",
+            "sha256:012345678901",
+        ),
+        page(Full, "pipeline-long", "/pipelines/shop/long", "region-7"),
+        page(
+            Full,
+            "fleet",
+            "/pipelines/shop/fleet",
+            "56 of 61 targets ready",
+        ),
+        page(Full, "rollout-few", "/pipelines/shop/few", "Wave 3 of 3"),
+        page(Full, "rollout-some", "/pipelines/shop/some", "Wave 3 of 3").after(OPEN_MENUS),
+        page(Full, "rollout-many", "/pipelines/shop/many", "Wave 3 of 3"),
+        page(
+            Full,
+            "pipeline-triggers",
+            APP,
+            "PipelineTrigger build starts Tekton runs",
+        ),
+        page(
+            Full,
+            "objects",
+            "/pipelines/shop/app/objects?environment=prod&cluster=east",
+            "web-7f9-a",
+        ),
+        page(
+            Full,
+            "objects-unreachable",
+            "/pipelines/shop/app/objects?environment=prod&cluster=lost",
+            "connection refused",
+        ),
+        page(
+            Full,
+            "yaml",
+            "/pipelines/shop/basket/yaml",
+            "namespace: shop",
+        ),
+        page(
+            Full,
+            "approvals",
+            "/approvals",
+            "1 promotion awaits approval",
+        ),
+        page(Full, "freezes", "/freezes", "closed: cannot be understood").after(OPEN_MENUS),
+        page(Full, "checks", "/checks", "the answer has the status 500"),
+        page(Full, "apps", "/apps", "lonely"),
+        page(Full, "clusters", "/clusters", "connection refused"),
+        page(Full, "triggers", "/triggers", "GitRepository code"),
+        page(Full, "changes", "/changes", "Add pipeline shop/basket"),
+        page(
+            Full,
+            "change",
+            "/changes/shop/add-basket",
+            "Pull request #12",
+        ),
+        page(Full, "create", "/create", "Propose in git"),
+        page(Full, "create-errors", "/create", "must")
+            .after("document.querySelector('[value=check]').click()"),
+        page(Full, "not-found", "/nothing/here", "Not Found"),
+        page(
+            Forbidden,
+            "pipelines-forbidden",
+            "/pipelines",
+            "You may not list pipelines",
+        ),
+        page(
+            Forbidden,
+            "pipeline-forbidden",
+            "/pipelines/shop/basket",
+            "nora may not see shop/basket",
+        ),
+        page(
+            Forbidden,
+            "checks-forbidden",
+            "/checks",
+            "You may not list check runs",
+        ),
+        page(
+            Forge,
+            "forge-pull-request",
+            "/team/config/pulls/1",
+            "Promote shop/basket",
+        ),
+    ]
+};
+
+/// Addresses that are no pages: redirects, streams, JSON and files.
+const NOT_PAGES: [&str; 6] = [
+    "/",
+    "/login/oidc",
+    "CALLBACK",
+    "/live",
+    "/find",
+    "/assets/{name}",
+];
+
+/// The addresses in the source of the dashboard's router that answer to GET.
+fn routes() -> Vec<String> {
+    let source = include_str!("../../src/dashboard.rs");
+    let routes = source.split(".route(").skip(1).filter_map(|rest| {
+        let (address, rest) = rest.split_once(',')?;
+        let is_get = rest.trim_start().starts_with("get(");
+        let address = address.trim().trim_start_matches("&format!(");
+        let address = address.trim_end_matches(')').trim_matches('"');
+        let address = address.replace("{PIPELINE}", "PIPELINE");
+        is_get.then(|| address.replace("PIPELINE", "/pipelines/{namespace}/{name}"))
+    });
+    routes.collect()
+}
+
+fn is_at(page: &Page, route: &str) -> bool {
+    let path = page.address.split('?').next().unwrap_or_default();
+    let (path, route): (Vec<_>, Vec<_>) = (path.split('/').collect(), route.split('/').collect());
+    let same = |(own, wanted): (&&str, &&str)| own == wanted || wanted.starts_with('{');
+    path.len() == route.len() && path.iter().zip(&route).all(same)
+}
+
+#[test]
+fn every_route_has_a_page_in_the_table() {
+    let routes = routes();
+    assert!(routes.len() > 15, "{routes:?}");
+    for route in &routes {
+        let is_listed = PAGES.iter().any(|page| is_at(page, route));
+        let is_excepted = NOT_PAGES.contains(&route.as_str());
+        assert!(
+            is_listed != is_excepted,
+            "{route} needs a row in PAGES, or an entry in NOT_PAGES"
+        );
+    }
+    let mut names: Vec<_> = PAGES.iter().map(|page| page.name).collect();
+    names.sort_unstable();
+    names.dedup();
+    assert_eq!(names.len(), PAGES.len(), "each page has a name of its own");
+}
+
+#[test]
+fn sign_in_and_empty_pages() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    look(&mut browser, &world.address, Setting::SignedOut);
+    world.sign_in(&mut browser, OWNER);
+    look(&mut browser, &world.address, Setting::Empty);
+    let world = World::with_provider();
+    look(&mut browser, &world.address, Setting::SingleSignOn);
+}
+
+#[test]
+fn full_pages() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    objects::something_of_everything(&world);
+    world.sign_in(&mut browser, OWNER);
+    look(&mut browser, &world.address, Setting::Full);
+    world.grant("nora", &["create"]);
+    world.go(&mut browser, "/login");
+    browser.fill("#token", "nora");
+    browser.press("Sign in");
+    look(&mut browser, &world.address, Setting::Forbidden);
+}
+
+#[test]
+fn the_page_of_a_pull_request_of_the_demo() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    let forge = world.runtime.block_on(objects::forge());
+    look(&mut browser, forge.web_origin(), Setting::Forge);
+}
+
+/// Opens every page of a setting; all faults are listed together.
+fn look(browser: &mut Chromium, origin: &str, setting: Setting) {
+    let mut faults = Vec::new();
+    let pages: Vec<_> = PAGES.iter().filter(|it| it.setting == setting).collect();
+    assert!(!pages.is_empty(), "{setting:?}");
+    for page in pages {
+        browser.resize(1280, 860);
+        browser.go(&format!("{origin}{}", page.address));
+        browser.evaluate(&format!("{}; true", page.first));
+        browser.shows(page.shows);
+        faults.extend(faults_of(browser, page.name));
+    }
+    assert_eq!(faults, Vec::<String>::new());
+}
+
+/// The page is accessible, and the browser does not complain about it.
+pub(crate) fn check(browser: &mut Chromium, name: &str) {
+    assert_eq!(faults_of(browser, name), Vec::<String>::new());
+}
+
+fn faults_of(browser: &mut Chromium, name: &str) -> Vec<String> {
+    let mut all = Vec::new();
+    for (width, height, is_dark) in [
+        (1280, 860, false),
+        (1280, 860, true),
+        (390, 800, false),
+        (390, 800, true),
+    ] {
+        browser.resize(width, height);
+        browser.dark(is_dark);
+        let theme = if is_dark { "-dark" } else { "" };
+        let picture = format!("{name}-{width}{theme}");
+        browser.screenshot(&picture);
+        for found in [browser.evaluate(ACCESSIBILITY_CHECK), axe(browser)] {
+            let found = found.as_array().cloned().unwrap_or_default();
+            all.extend(found.iter().map(|fault| format!("{picture}: {fault}")));
+        }
+    }
+    browser.resize(1280, 860);
+    browser.dark(false);
+    let complaints = std::mem::take(&mut browser.complaints);
+    // Browsers complain about every page that is not found or forbidden.
+    let of_the_page = complaints
+        .into_iter()
+        .filter(|it| !it.contains("the server responded with a status of 40"));
+    all.extend(of_the_page.map(|complaint| format!("{name}: {complaint}")));
+    all
+}
+
+/// What axe-core finds, where `AXE_CORE` names its file: `npm install axe-core` has `axe.min.js`.
+fn axe(browser: &mut Chromium) -> Value {
+    let Some(file) = std::env::var_os("AXE_CORE") else {
+        return json!([]);
+    };
+    let source = std::fs::read_to_string(file).unwrap();
+    browser.call("Runtime.evaluate", json!({"expression": source}));
+    browser.evaluate(
+        "axe.run().then((it) => it.violations.map((it) => `${it.id}: ${it.nodes.map((node) => node.html).join(' ')}`))",
+    )
+}

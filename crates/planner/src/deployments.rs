@@ -122,9 +122,13 @@ fn replace_by_ran(status: &EnvironmentStatus, found: &mut Vec<Deployment>) {
         let is_same = |it: &Deployment| {
             it.kind != DeploymentKind::Failed && identity(&it.revision) == ran.revision
         };
-        let known = found.iter().find(|it| is_same(it));
+        let known = found.iter().filter(|it| is_same(it));
+        let known = known.max_by_key(|it| it.from);
         let kind = known.map_or(DeploymentKind::Release, |it| it.kind);
-        found.retain(|it| !is_same(it));
+        // A revision that ran, was replaced and came back was deployed twice.
+        let others = found.iter().filter(|it| !is_same(it) && it.from <= from.0);
+        let replaced_at = others.map(|it| it.from).max();
+        found.retain(|it| !is_same(it) || replaced_at.is_some_and(|at| it.from < at));
         found.push(Deployment {
             revision: ran.shown_revision(),
             kind,
@@ -250,154 +254,4 @@ fn median(all: impl IntoIterator<Item = Duration>) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use api::{
-        Time,
-        pipeline::{Environment, RanRevision},
-        promotion::PromotionStatus,
-    };
-
-    use super::*;
-
-    fn at(minute: i64) -> Timestamp {
-        Timestamp::from_second(1_800_000_000 + minute * 60).unwrap()
-    }
-
-    /// `prod 2.0 ok 30` is a promotion of 2.0 into prod that succeeded in minute 30.
-    fn promotion(text: &str) -> Promotion {
-        let [environment, revision, result, minute] = text.split(' ').collect::<Vec<_>>()[..]
-        else {
-            panic!("{text}");
-        };
-        let mut promotion = Promotion::default();
-        promotion.metadata.name = Some(format!("{environment}-{revision}"));
-        promotion.spec.environment = environment.to_owned();
-        promotion.spec.revision = revision.to_owned();
-        promotion.spec.version = revision.to_owned();
-        let phase = match result {
-            "ok" => Phase::Succeeded,
-            "failed" => Phase::Failed,
-            _ => Phase::Superseded,
-        };
-        promotion.status = Some(PromotionStatus {
-            phase: Some(phase),
-            finished_at: Some(Time(at(minute.parse().unwrap()))),
-            ..PromotionStatus::default()
-        });
-        promotion
-    }
-
-    fn promotions(texts: &[&str]) -> Vec<Promotion> {
-        texts.iter().map(|text| promotion(text)).collect()
-    }
-
-    fn pipeline() -> Pipeline {
-        let mut pipeline = Pipeline::default();
-        let names = ["dev", "prod"].map(|name| Environment {
-            name: name.to_owned(),
-            ..Environment::default()
-        });
-        pipeline.spec.environments = names.into();
-        pipeline
-    }
-
-    fn check_lane(texts: &[&str], expected: &str) {
-        let lane = deployments("prod", None, &promotions(texts));
-        let minute = |at: Timestamp| (at.as_second() - 1_800_000_000) / 60;
-        let shown = lane.iter().map(|it| {
-            let until = it
-                .until
-                .map_or("now".to_owned(), |at| minute(at).to_string());
-            let failed = if it.kind == DeploymentKind::Failed {
-                " failed"
-            } else {
-                ""
-            };
-            format!("{}{failed} {}-{until}", it.revision, minute(it.from))
-        });
-        assert_eq!(shown.collect::<Vec<_>>().join(", "), expected);
-    }
-
-    #[test]
-    fn a_revision_runs_until_the_next_one_comes() {
-        check_lane(
-            &[
-                "prod 2.0 ok 30",
-                "prod 1.0 ok 10",
-                "dev 2.0 ok 20",
-                "prod 3.0 gone 40",
-            ],
-            "1.0 10-30, 2.0 30-now",
-        );
-    }
-
-    #[test]
-    fn what_the_environment_remembers_counts() {
-        let ran = |revision: &str, from: i64, until: Option<i64>| RanRevision {
-            revision: revision.to_owned(),
-            all_ready_at: Some(Time(at(from))),
-            left_at: until.map(|until| Time(at(until))),
-            ..RanRevision::default()
-        };
-        let status = EnvironmentStatus {
-            ran: vec![
-                ran("3.0", 50, None),
-                ran("2.0", 20, Some(45)),
-                RanRevision::from("1.0"),
-            ],
-            ..EnvironmentStatus::default()
-        };
-        let lane = deployments("prod", Some(&status), &promotions(&["prod 3.0 ok 55"]));
-        let shown: Vec<_> = lane
-            .iter()
-            .map(|it| (it.revision.as_str(), it.from, it.until))
-            .collect();
-        assert_eq!(
-            shown,
-            [("2.0", at(20), Some(at(45))), ("3.0", at(50), None)]
-        );
-    }
-
-    #[test]
-    fn a_failed_revision_ends_where_it_was_not_deployed() {
-        check_lane(
-            &["prod 1.0 ok 10", "prod 2.0 failed 30", "prod 2.1 ok 45"],
-            "1.0 10-30, 2.0 failed 30-45, 2.1 45-now",
-        );
-        check_lane(
-            &["prod 1.0 ok 10", "prod 2.0 failed 30"],
-            "1.0 10-30, 2.0 failed 30-30",
-        );
-    }
-
-    #[test]
-    fn figures_tell_how_often_how_fast_and_how_well() {
-        let all = promotions(&[
-            "dev 1.0 ok 0",
-            "prod 1.0 ok 10",
-            "dev 2.0 ok 100",
-            "prod 2.0 failed 130",
-            "dev 2.1 ok 140",
-            "prod 2.1 ok 150",
-            "dev 3.0 ok 200",
-            "prod 3.0 ok 260",
-        ]);
-        let model = PipelineStatus::default();
-        let figures = delivery_figures(&pipeline(), &model, &all, at(300));
-        let minutes = |count: u64| Some(Duration::from_secs(count * 60));
-        let expected = DeliveryFigures {
-            deployments: 3,
-            lead_time: minutes(10),
-            failed: 1,
-            all: 8,
-            time_to_restore: minutes(20),
-        };
-        assert_eq!(figures, expected);
-        let later = delivery_figures(&pipeline(), &model, &all, at(60 * 24 * 40));
-        assert_eq!(
-            later,
-            DeliveryFigures::default(),
-            "all of it is too long ago"
-        );
-    }
-}
+mod tests;

@@ -73,8 +73,8 @@ pub(super) fn chip(version: &str) -> Element {
 /// A version as the largest text of a card.
 pub(super) fn headline(version: &str) -> Element {
     let size = match shortened(version).chars().count() {
-        0..=12 => "headline",
-        13..=20 => "headline long",
+        0..=9 => "headline",
+        10..=14 => "headline long",
         _ => "headline longer",
     };
     text_of(version, size)

@@ -88,8 +88,8 @@ struct GateLabels<'a> {
     is_verified: bool,
     /// Whether a Freeze covers the environment, open or closed.
     is_covered: bool,
-    /// How many approvals were given, and how many are needed.
-    approvals: (usize, usize),
+    /// How many approvals were given, if a promotion asks for them, and how many are needed.
+    approvals: (Option<usize>, usize),
 }
 
 impl PipelineView<'_> {
@@ -117,7 +117,7 @@ impl PipelineView<'_> {
         let promotion = self.current_promotion(name);
         let state = promotion
             .and_then(|it| planner::approval_state(it, Some(&self.pipeline), self.drawn_at));
-        let given = state.as_ref().map_or(0, |it| it.approved_by.len());
+        let given = state.as_ref().map(|it| it.approved_by.len());
         let policy = settings.approval_policy.as_ref();
         let needed = policy.map_or(1, |it| usize::try_from(it.count).unwrap_or(1));
         let needed = state.map_or(needed, |it| it.needed);
@@ -266,7 +266,8 @@ impl GateLabels<'_> {
             "freeze" => "no freeze",
             "approvals" => match self.approvals {
                 (_, 1) => "approval",
-                (given, needed) => return format!("{given} of {needed} approvals"),
+                (None, needed) => return format!("{needed} approvals"),
+                (Some(given), needed) => return format!("{given} of {needed} approvals"),
             },
             other => other,
         };

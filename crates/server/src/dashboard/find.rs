@@ -74,7 +74,7 @@ fn other_pages(words: &[String]) -> impl Iterator<Item = FoundPage> {
         ("Create a pipeline", "new pipeline add propose", "/create"),
         ("Proposals", "changes files pull requests", "/changes"),
     ];
-    let found = pages.into_iter().filter(|(title, synonyms, _)| {
+    let found = pages.into_iter().filter(move |(title, synonyms, _)| {
         let text = format!("{} {synonyms}", title.to_lowercase());
         !words.is_empty() && words.iter().all(|word| text.contains(word.as_str()))
     });

@@ -22,6 +22,8 @@ pub(super) struct Draft {
     pub(super) url: String,
     pub(super) branch: String,
     pub(super) secret: String,
+    /// The percentages of the waves of a rollout, separated by commas; empty for all targets at once.
+    pub(super) waves: String,
     /// What to show on pull requests.
     pub(super) commit_status: bool,
     pub(super) comment: bool,
@@ -172,6 +174,7 @@ impl Draft {
             "url" => &mut self.url,
             "branch" => &mut self.branch,
             "secret" => &mut self.secret,
+            "waves" => &mut self.waves,
             "path" => &mut self.path,
             _ => return None,
         })

@@ -232,6 +232,12 @@ impl CreateForm<'_> {
                 self.field("tag", "Tag", &draft.tag, "${environment}"),
             ))
             .child(self.field("secret", secret, &draft.secret, "git"))
+            .child(self.field(
+                "waves",
+                "Waves, in percent of the targets (empty: all targets at once)",
+                &draft.waves,
+                "5, 25",
+            ))
     }
 
     fn repository(&self) -> Element {
@@ -333,6 +339,7 @@ impl CreateForm<'_> {
             "branch",
             "tag",
             "secret",
+            "waves",
             "path",
         ];
         let mut fields: Vec<String> = plain.map(str::to_owned).into();

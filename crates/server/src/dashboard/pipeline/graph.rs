@@ -56,9 +56,9 @@ impl PipelineView<'_> {
         };
         let mut rows: Vec<Vec<Row<'_>>> = columns
             .iter()
-            .map(|column| column.iter().map(|it| Row::Card(it)).collect())
+            .map(|column| column.iter().copied().map(Row::Card).collect())
             .collect();
-        for into in columns.iter().flatten() {
+        for into in columns.iter().flatten().copied() {
             for from in planner::sources(spec, &into.name) {
                 let ends = (column_of(&from.name), column_of(&into.name));
                 if let (Some(first), Some(last)) = ends {
@@ -93,7 +93,7 @@ impl PipelineView<'_> {
         let spec = &self.pipeline.spec;
         let mut lines = Vec::new();
         for (number, row) in column.iter().enumerate() {
-            let edges = match row {
+            let edges: Vec<(&Environment, &Environment)> = match row {
                 Row::Card(into) => {
                     let sources = planner::sources(spec, &into.name).into_iter();
                     sources.map(|from| (from, *into)).collect()

@@ -284,6 +284,40 @@ fn the_release_on_its_way_moves_with_the_updates() {
 }
 
 #[test]
+fn one_of_two_approvals_does_not_let_it_in() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    let mut app = pipeline("app");
+    app["spec"]["promotion"]["approvalPolicy"] = json!({"count": 2});
+    world.create(&app);
+    world.promotes(Strategy::Opens);
+    world.set_status("app", &json!({"reports": {"dev/-/dev": report("5.0.0")}}));
+    world.grant("bob", &["get", "list", "approve"]);
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.press("Approve 5.0.0");
+    browser.shows("Your approval of 5.0.0 for prod is recorded; one more approval is needed.");
+    browser.shows("✓ You approved; one more approval is needed.");
+    let button = "document.querySelector('form.approve button.main')";
+    assert_eq!(browser.evaluate(button), json!(null));
+    // What nobody asked for is not said to have passed.
+    browser.evaluate("document.getElementById('gates-1').open = true");
+    let signature = "[...document.querySelectorAll('#gates-1 .gate')].map((it) => it.innerText)
+        .some((it) => it.includes('signature verified') && it.includes('not required'))";
+    browser.until(signature);
+    world.go(&mut browser, "/login");
+    browser.fill("#token", "bob");
+    browser.press("Sign in");
+    world.go(&mut browser, "/approvals");
+    browser.press("Approve 5.0.0");
+    browser.shows("5.0.0 is approved for prod.");
+    assert_eq!(world.promotions()[0].spec.approvals.len(), 2);
+    assert_eq!(browser.complaints, Vec::<String>::new());
+}
+
+#[test]
 fn a_promotion_is_rejected_with_a_note() {
     let Some(mut browser) = Chromium::start() else {
         return;
@@ -300,6 +334,10 @@ fn a_promotion_is_rejected_with_a_note() {
     assert_eq!(rejection.note.as_deref(), Some("not on a Friday"));
     browser.shows("Nothing awaits approval.");
     browser.until("document.title === 'Approvals · Sluice'");
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.shows("rejected by olivia: not on a Friday");
+    browser.shows("5.0.0 was rejected by olivia: not on a Friday.");
+    assert!(!browser.text().contains("the pull request was closed\n"));
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 

@@ -276,11 +276,26 @@ fn the_palette_finds_pipelines_clusters_and_pages() {
     browser.until(&format!("{found}.startsWith('Pipelines,Approvals,')"));
     browser.evaluate(&enter("edge"));
     browser.until(&format!("{found} === 'edge-7'"));
+    for (text, expected) in [
+        ("approve", "Approvals"),
+        ("new pipe", "Create a pipeline"),
+        ("proposal", "Proposals"),
+    ] {
+        browser.evaluate(&enter(text));
+        browser.until(&format!("{found} === '{expected}'"));
+    }
     browser.evaluate(&enter("ca"));
     browser.until(&format!("{found} === 'catalogue'"));
     browser.evaluate(&press("ArrowDown"));
     browser.evaluate(&press("Enter"));
     browser.until("location.pathname === '/pipelines/shop/catalogue'");
+    // An action of the page opens its form.
+    browser.until("document.readyState === 'complete' && typeof openPalette === 'function'");
+    browser.evaluate(open);
+    browser.evaluate(&enter("prod suspend"));
+    browser.until(&format!("{found} === 'prod: Suspend prod…'"));
+    browser.evaluate(&press("Enter"));
+    browser.until("document.activeElement.closest('#actions .group details[open]') !== null");
     // Nobody finds what they may not list.
     world.go(&mut browser, "/login");
     browser.fill("#token", "nora");

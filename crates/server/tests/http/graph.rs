@@ -86,6 +86,31 @@ async fn the_page_draws_branches_and_says_in_words_what_comes_after_what() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_line_passes_the_columns_between_its_ends() {
+    let world = diamond().await;
+    let environments = json!([
+        {"name": "dev", "targets": [{"namespace": "dev"}]},
+        {"name": "eu", "after": ["dev"], "targets": [{"namespace": "eu"}]},
+        {"name": "prod", "after": ["eu", "dev"], "targets": [{"namespace": "prod"}]},
+    ]);
+    world
+        .edit(json!({"spec": {"environments": environments}}))
+        .await;
+    let cookie = signed_in(&world).await;
+    let page = look(&world, "/pipelines/default/app", &cookie).await;
+    let columns: Vec<_> = page.body.split(r#"class="depth""#).skip(1).collect();
+    assert_eq!(columns.len(), 3, "{}", page.body);
+    assert!(columns[1].contains(r#"<li class="passing idle""#));
+    // From dev to the row below eu, and from there into prod.
+    for (column, line) in [
+        (1, "M0 500 C500 500 500 750 1000 750"),
+        (2, "M0 750 C500 750 500 500 1000 500"),
+    ] {
+        assert!(columns[column].contains(line), "{}", columns[column]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_list_is_drawn_as_before() {
     let world = World::new().await;
     let cookie = signed_in(&world).await;

@@ -208,18 +208,25 @@ impl Chromium {
 
     /// Waits until an expression is true, also across page loads.
     pub fn until(&mut self, expression: &str) {
+        if !self.becomes_true(expression) {
+            let text = self.text();
+            panic!("{expression} did not become true; the page shows:\n{text}");
+        }
+    }
+
+    /// Waits until an expression is true, also across page loads; false if it does not become true.
+    pub fn becomes_true(&mut self, expression: &str) -> bool {
         let deadline = Instant::now() + TIMEOUT;
         while Instant::now() < deadline {
             let parameters = json!({"expression": expression, "returnByValue": true});
             // The result is lost if another page loads.
             let answer = self.send("Runtime.evaluate", parameters);
             if answer.is_ok_and(|answer| answer["result"]["value"] == true) {
-                return;
+                return true;
             }
             std::thread::sleep(Duration::from_millis(30));
         }
-        let text = self.text();
-        panic!("{expression} did not become true; the page shows:\n{text}");
+        false
     }
 
     /// Saves a screenshot of the whole page as `NAME.png` in the folder `SLUICE_SCREENSHOTS`; without it, in

@@ -10,7 +10,7 @@ use testbed::browser::{ACCESSIBILITY_CHECK, Chromium};
 
 use crate::world::{OWNER, World};
 
-pub(crate) use objects::{regions, shop_on, states, target};
+pub(crate) use objects::{shop_on, states, target};
 
 /// Who looks, and at what.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -88,7 +88,7 @@ const PAGES: &[Page] = &{
         page(Empty, "clusters-none", "/clusters", "No GitopsClusters"),
         page(Empty, "triggers-none", "/triggers", "No PipelineTriggers"),
         page(Empty, "changes-none", "/changes", "No proposals"),
-        page(Full, "pipelines", "/pipelines", "15 pipelines"),
+        page(Full, "pipelines", "/pipelines", "16 pipelines"),
         page(
             Full,
             "pipelines-no-match",
@@ -217,7 +217,7 @@ const PAGES: &[Page] = &{
             "Pull request #12",
         ),
         page(Full, "create", "/create", "Propose in git"),
-        page(Full, "create-errors", "/create", "must")
+        page(Full, "create-errors", "/create", "name the pipeline")
             .after("document.querySelector('[value=check]').click()"),
         page(Full, "not-found", "/nothing/here", "Not Found"),
         page(
@@ -344,7 +344,10 @@ fn look(browser: &mut Chromium, origin: &str, setting: Setting) {
         browser.resize(1280, 860);
         browser.go(&format!("{origin}{}", page.address));
         browser.evaluate(&format!("{}; true", page.first));
-        browser.shows(page.shows);
+        let text = json!(page.shows);
+        if !browser.becomes_true(&format!("document.body.innerText.includes({text})")) {
+            faults.push(format!("{} does not show {text}", page.name));
+        }
         faults.extend(faults_of(browser, page.name));
     }
     assert_eq!(faults, Vec::<String>::new());

@@ -108,8 +108,9 @@ fn policy() -> Value {
     json!({"count": 2, "from": [{"group": "sre"}], "notRequester": true})
 }
 
-/// A promotion into prod of `orders`.
+/// A promotion into prod; its name begins with that of the pipeline.
 fn promotion(name: &str, (from, to): (&str, &str), extra: &Value, status: &Value) -> Value {
+    let of = name.split('-').next().unwrap();
     let mut spec = json!({
         "pipeline": "orders", "environment": "prod", "revision": to, "version": to, "replaces": from,
         "ordinal": 0, "needsApproval": true, "approvalPolicy": policy(),
@@ -332,7 +333,7 @@ pub(crate) fn states(world: &World) {
 }
 
 /// A pipeline that branches: `dev → {eu, us} → prod`.
-pub(crate) fn regions() -> Value {
+fn regions() -> Value {
     let mut object = pipeline("regions");
     let environment = |name: &str, after: &[&str]| {
         json!({

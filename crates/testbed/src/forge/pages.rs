@@ -71,7 +71,7 @@ fn shown_statuses(state: &ForgeState, project: &str, pull: &PullRequest) -> Stri
     let lines: String = last.values().map(line).collect();
     match lines.is_empty() {
         true => lines,
-        false => format!("<section><h2>Commit status</h2>{lines}</section>"),
+        false => section_of("Commit status", &lines),
     }
 }
 
@@ -118,10 +118,11 @@ fn page(project: &str, pull: &PullRequest, statuses: &str, diff: &str) -> String
 }
 
 fn section(title: &str, text: &str) -> String {
-    format!(
-        "<section><h2>{title}</h2>{}</section>",
-        super::markdown::html(text)
-    )
+    section_of(title, &super::markdown::html(text))
+}
+
+fn section_of(title: &str, content: &str) -> String {
+    format!("<section aria-label=\"{title}\"><h2>{title}</h2>{content}</section>")
 }
 
 /// A line of a diff, marked as added, removed or the name of a file.

@@ -112,16 +112,16 @@ fn policy() -> Value {
 fn promotion(name: &str, (from, to): (&str, &str), extra: &Value, status: &Value) -> Value {
     let of = name.split('-').next().unwrap();
     let mut spec = json!({
-        "pipeline": "orders", "environment": "prod", "revision": to, "version": to, "replaces": from,
+        "pipeline": of, "environment": "prod", "revision": to, "version": to, "replaces": from,
         "ordinal": 0, "needsApproval": true, "approvalPolicy": policy(),
-        "strategy": pipeline("orders")["spec"]["promotion"]["strategy"],
+        "strategy": pipeline(of)["spec"]["promotion"]["strategy"],
     });
     for (key, value) in extra.as_object().unwrap() {
         spec[key] = value.clone();
     }
     json!({
         "apiVersion": VERSION, "kind": "Promotion",
-        "metadata": {"name": name, "namespace": "shop", "labels": {"pipelines.weave.works/pipeline": "orders"}},
+        "metadata": {"name": name, "namespace": "shop", "labels": {"pipelines.weave.works/pipeline": of}},
         "spec": spec, "status": status,
     })
 }
@@ -135,6 +135,10 @@ fn promotions(world: &World) {
     let back = json!({"phase": "Succeeded", "finishedAt": hours_ago(35), "url": url(4)});
     let approval = json!({
         "by": "bea", "group": "sre", "at": hours_ago(1), "note": "tested on staging", "changeDigest": "sha256:1",
+    });
+    let merges = json!({
+        "phase": "WaitingForMerge", "reason": "WaitingForMerge", "url": url(7),
+        "message": "waits until somebody merges the pull request",
     });
     let commit = |id: &str, title: &str| json!({"id": id, "title": title, "author": "Cy"});
     let change = json!({
@@ -154,6 +158,12 @@ fn promotions(world: &World) {
         "message": "6.3.0 needs 1 more approval to enter prod",
     });
     for object in [
+        promotion(
+            "checkout-prod",
+            ("6.1.0", "6.2.0"),
+            &json!({"needsApproval": false}),
+            &merges,
+        ),
         promotion("orders-prod-0", ("6.1.0", "6.2.0"), &json!({}), &failed),
         promotion(
             "orders-prod-1",

@@ -122,13 +122,19 @@ fn replace_by_ran(status: &EnvironmentStatus, found: &mut Vec<Deployment>) {
         let is_same = |it: &Deployment| {
             it.kind != DeploymentKind::Failed && identity(&it.revision) == ran.revision
         };
-        let known = found.iter().filter(|it| is_same(it));
+        // A revision that ran, was replaced and came back was deployed twice.
+        let others = || found.iter().filter(|it| !is_same(it)).map(|it| it.from);
+        let before = others().filter(|at| *at <= from.0).max();
+        let after = others().filter(|at| *at > from.0).min();
+        let is_this = |it: &Deployment| {
+            let is_between =
+                before.is_none_or(|at| it.from >= at) && after.is_none_or(|at| it.from < at);
+            is_same(it) && is_between
+        };
+        let known = found.iter().filter(|it| is_this(it));
         let known = known.max_by_key(|it| it.from);
         let kind = known.map_or(DeploymentKind::Release, |it| it.kind);
-        // A revision that ran, was replaced and came back was deployed twice.
-        let others = found.iter().filter(|it| !is_same(it) && it.from <= from.0);
-        let replaced_at = others.map(|it| it.from).max();
-        found.retain(|it| !is_same(it) || replaced_at.is_some_and(|at| it.from < at));
+        found.retain(|it| !is_this(it));
         found.push(Deployment {
             revision: ran.shown_revision(),
             kind,

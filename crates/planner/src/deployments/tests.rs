@@ -125,6 +125,12 @@ fn what_ran_before_a_rollback_stays() {
         starts(&["prod 1.0 ok 41", "prod 2.0 failed 30", "prod 1.0 ok 10"]),
         expected
     );
+    let expected = [("1.0", 40), ("2.0", 50), ("1.0", 60)];
+    let expected = expected.map(|(revision, minute)| (revision.to_owned(), at(minute)));
+    assert_eq!(
+        starts(&["prod 1.0 ok 41", "prod 2.0 failed 50", "prod 1.0 ok 60"]),
+        expected
+    );
     // Promotions of several targets are one deployment.
     assert_eq!(
         starts(&["prod 1.0 ok 39", "prod 1.0 ok 41", "prod 1.0 ok 10"]),

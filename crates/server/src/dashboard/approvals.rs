@@ -61,6 +61,7 @@ pub(super) async fn parts(
             diff: pipeline.and_then(|it| diff_of(it, promotion, &promotions)),
             forecast: pipeline.and_then(|it| forecast(it, promotion, &promotions, now)),
             approvals: planner::approval_state(promotion, pipeline, now),
+            now,
             viewer: viewer.caller.name(),
             csrf,
             back: Some("/approvals"),

@@ -26,6 +26,7 @@ pub(super) struct DecisionContext<'a> {
     pub(super) forecast: Option<String>,
     /// The approvals so far.
     pub(super) approvals: Option<ApprovalState>,
+    pub(super) now: planner::Timestamp,
     /// The name of the viewer.
     pub(super) viewer: &'a str,
     /// The CSRF token of a viewer who may decide.

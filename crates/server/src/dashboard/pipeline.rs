@@ -272,6 +272,7 @@ impl PipelineView<'_> {
             diff: decision::diff_of(&self.pipeline, promotion, &self.promotions),
             forecast: None,
             approvals: planner::approval_state(promotion, Some(&self.pipeline), self.drawn_at),
+            now: self.drawn_at,
             viewer: self.viewer,
             csrf: may_approve.then_some(self.csrf),
             back: None,

@@ -38,7 +38,7 @@ pub(super) fn facts(promotion: &Promotion, context: &DecisionContext<'_>) -> Opt
         images.map(|diff| ("Images", image_list(&diff.images))),
         commits.map(|commits| ("Commits", commit_list(commits))),
         checks.map(|diff| ("Checks", check_list(&diff.checks))),
-        soak.map(|soak| ("Ready", soak_text(soak))),
+        soak.map(|soak| ("Ready", soak_text(soak, context.now))),
         forecast.map(|text| ("Forecast", tag("p").text(text))),
         approvals(promotion).map(|element| ("Approvals", element)),
     ];
@@ -66,11 +66,11 @@ fn check_list(checks: &[CheckProgress]) -> Element {
 }
 
 /// How long the revision has been ready in the source environment.
-fn soak_text(soak: &SoakProgress) -> Element {
+fn soak_text(soak: &SoakProgress, now: planner::Timestamp) -> Element {
     let line = tag("p")
         .text(format_args!("in {} ", soak.environment))
         .child(duration_since(&soak.since));
-    let until = soak.until.as_ref();
+    let until = soak.until.as_ref().filter(|until| until.0 > now);
     line.child(until.map(|until| tag("span").text(", soaks until ").child(timestamp(until))))
 }
 

@@ -157,7 +157,7 @@ fn promotions(world: &World) {
         "phase": "AwaitingApproval", "reason": "AwaitingApproval", "change": change,
         "message": "6.3.0 needs 1 more approval to enter prod",
     });
-    for object in [
+    for mut object in [
         promotion(
             "checkout-prod",
             ("6.1.0", "6.2.0"),
@@ -178,6 +178,10 @@ fn promotions(world: &World) {
             &waits,
         ),
     ] {
+        let of = object["spec"]["pipeline"].as_str().unwrap();
+        let uid = world.pipeline(of).metadata.uid;
+        object["metadata"]["ownerReferences"] =
+            json!([{"apiVersion": VERSION, "kind": "Pipeline", "name": of, "uid": uid}]);
         create(world, &object);
     }
 }

@@ -178,8 +178,8 @@ fn promotions(world: &World) {
             &waits,
         ),
     ] {
-        let of = object["spec"]["pipeline"].as_str().unwrap();
-        let uid = world.pipeline(of).metadata.uid;
+        let of = object["spec"]["pipeline"].as_str().unwrap().to_owned();
+        let uid = world.pipeline(&of).metadata.uid;
         object["metadata"]["ownerReferences"] =
             json!([{"apiVersion": VERSION, "kind": "Pipeline", "name": of, "uid": uid}]);
         create(world, &object);

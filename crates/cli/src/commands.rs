@@ -36,6 +36,7 @@ mod report;
 mod rollout;
 mod rollout_bars;
 mod scaffold;
+mod short_revision;
 mod status;
 mod suspend;
 mod table;
@@ -52,8 +53,10 @@ use std::{fmt, io::Write, process::ExitCode};
 use api::pipeline::RequestKind;
 use clap::Subcommand;
 
-pub(crate) use cluster::ClusterFlags;
+pub(crate) use cluster::{Cluster, ClusterFlags};
+pub(crate) use cluster_error::cluster_error;
 use line_wrapper::LineWrapper;
+pub(crate) use yaml::write as write_yaml;
 
 /// The exit codes, as shown in `--help`.
 pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage error; \
@@ -143,12 +146,6 @@ pub(crate) enum ClientCommand {
     Version(version::Arguments),
 }
 
-/// A client for the selected cluster, and the selected namespace.
-pub(crate) async fn connect(flags: &ClusterFlags) -> anyhow::Result<(kube::Client, String)> {
-    let cluster = flags.connect().await?;
-    Ok((cluster.client, cluster.namespace))
-}
-
 /// Runs a command.
 pub(crate) async fn run(command: ClientCommand, out: &mut dyn Write) -> anyhow::Result<()> {
     let mut out = LineWrapper::new(out);
@@ -189,7 +186,10 @@ async fn run_command(command: ClientCommand, out: &mut LineWrapper<'_>) -> anyho
         ClientCommand::Report(arguments) => report::run(&arguments, out).await,
         ClientCommand::Promote(arguments) => promote::promote(&arguments, out).await,
         ClientCommand::Rollback(arguments) => promote::rollback(&arguments, out).await,
-        ClientCommand::Rollout(arguments) => rollout::run(&arguments, out).await,
+        ClientCommand::Rollout(arguments) => match arguments.is_text() {
+            true => rollout::run(&arguments, out).await,
+            false => rollout::run(&arguments, out.plain()).await,
+        },
         ClientCommand::Suspend(arguments) => suspend::run(&arguments, true, out).await,
         ClientCommand::Resume(arguments) => suspend::run(&arguments, false, out).await,
         ClientCommand::Freeze(arguments) => freeze::freeze(&arguments, out).await,
@@ -233,7 +233,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     }
 }
 
-/// The error with its causes. A cause that the text already contains is not repeated.
+/// The error with its causes. A cause that the text already contains is not repeated; digests are short.
 pub(crate) fn error_text(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain().map(ToString::to_string) {
@@ -243,5 +243,5 @@ pub(crate) fn error_text(error: &anyhow::Error) -> String {
             text = format!("{text}: {cause}");
         }
     }
-    text
+    terminal::short(&text)
 }

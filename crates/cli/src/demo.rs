@@ -4,6 +4,7 @@
 
 mod releases;
 mod running_demos;
+mod selection;
 mod setup;
 mod walkthrough;
 
@@ -19,6 +20,7 @@ use anyhow::{Context, bail};
 use crate::{
     args::demo::{Arguments, DemoCommand},
     controller::{logs, signals},
+    kubeconfig::DEMO_FOLDER,
 };
 use running_demos::RunningDemos;
 use setup::DemoSetup;
@@ -32,12 +34,12 @@ const FAULTY_RELEASE: &str = "6.3.0-faulty";
 /// Runs the demo, or a subcommand that talks to a running demo.
 pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     match &arguments.command {
-        Some(DemoCommand::Push { version }) => return push(version),
-        Some(DemoCommand::Env) => return env(),
+        Some(DemoCommand::Push { version, choice }) => return push(version, choice.demo),
+        Some(DemoCommand::Env { choice }) => return env(choice.demo),
         None => {}
     }
     let folder = tempfile::Builder::new()
-        .prefix("sluice-demo-")
+        .prefix(DEMO_FOLDER)
         .permissions(Permissions::from_mode(0o700))
         .tempdir();
     let folder = folder.context("cannot create a folder for the demo")?;
@@ -71,6 +73,11 @@ async fn walk_through(mut walkthrough: Walkthrough<'_>, setup: &DemoSetup) -> an
     if walkthrough.is_script {
         return walkthrough.run_script(RELEASES[1], FAULTY_RELEASE).await;
     }
+    std::fs::write(
+        selection::port_file(setup.folder()),
+        setup.port().to_string(),
+    )
+    .context("cannot store the port of the dashboard")?;
     let _registered = RunningDemos::of_this_user()?.register(setup.folder())?;
     walkthrough.print_suggestions(RELEASES[2], FAULTY_RELEASE);
     setup.releases.push(RELEASES[1]).await?;
@@ -104,36 +111,21 @@ fn pushed_release_file(folder: &Path) -> PathBuf {
     folder.join("next-release")
 }
 
-/// The folder of the running demo; of several, the one that was started last.
-fn find() -> anyhow::Result<PathBuf> {
-    let mut running = RunningDemos::of_this_user()?.running()?;
-    let found = running
-        .pop()
-        .context("no demo is running; start one with `sluice demo` in another terminal")?;
-    if !running.is_empty() {
-        let others = running.len();
-        anstream::eprintln!(
-            "{others} other demos are running; using the one that was started last, in {}",
-            found.display()
-        );
-    }
-    Ok(found)
-}
-
 /// Passes a release to the running demo.
-fn push(version: &str) -> anyhow::Result<()> {
+fn push(version: &str, demo: Option<u16>) -> anyhow::Result<()> {
     if !setup::is_version(version) {
         bail!("{version:?} is not a version; use one such as 6.3.0");
     }
-    std::fs::write(pushed_release_file(&find()?), version)
+    let folder = selection::select(demo, true)?;
+    std::fs::write(pushed_release_file(&folder), version)
         .context("the demo has ended; start another with `sluice demo`")?;
     anstream::println!("pushed {version} to dev");
     Ok(())
 }
 
 /// Prints the environment variables of the running demo, for a shell to evaluate.
-fn env() -> anyhow::Result<()> {
-    let kubeconfig = setup::kubeconfig(&find()?);
+fn env(demo: Option<u16>) -> anyhow::Result<()> {
+    let kubeconfig = setup::kubeconfig(&selection::select(demo, false)?);
     let path = kubeconfig
         .to_str()
         .context("the path of the demo is not valid UTF-8")?;

@@ -174,11 +174,16 @@ impl Standalone {
     fn greeting(&self, rest: SocketAddr) -> String {
         format!(
             "Sluice is running. Its data is in {folder}; Ctrl-C stops it.\n\n\
-             Dashboard  http://{rest}   token {token}\n  \
-             kubectl --kubeconfig {kubeconfig} get pipelines -A\n  \
+             Dashboard  http://{rest}   token {token}\n\
+             In another terminal, make kubectl and sluice use it:\n  \
+             export KUBECONFIG='{kubeconfig}'\n  \
+             sluice status --all-namespaces\n  \
              curl -H 'Authorization: Bearer {token}' http://{rest}/api/v1/pipelines\n",
             folder = self.folder.display(),
-            kubeconfig = self.kubeconfig().display(),
+            // The other terminal may be in another folder.
+            kubeconfig = std::path::absolute(self.kubeconfig())
+                .unwrap_or_else(|_| self.kubeconfig().to_owned())
+                .display(),
             token = self.token,
         )
     }

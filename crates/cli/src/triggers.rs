@@ -2,8 +2,7 @@
 
 use std::io::Write;
 
-use anyhow::Context;
-use api::{Pipeline, PipelineTrigger};
+use api::PipelineTrigger;
 use kube::{
     Api, Client,
     api::ListParams,
@@ -15,28 +14,23 @@ use trigger::plan::{ListedTrigger, TriggerObjects, triggers_of};
 
 use crate::{
     args::triggers::{Arguments, TriggersOutput},
-    commands,
+    commands::{self, Cluster, cluster_error},
 };
 
 /// Runs `sluice triggers`.
 pub(crate) async fn print(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    let (client, namespace) = commands::connect(&arguments.connection).await?;
-    write(&client, &namespace, arguments, out).await
+    let cluster = arguments.connection.connect().await?;
+    write(&cluster, arguments, out).await
 }
 
 async fn write(
-    client: &Client,
-    namespace: &str,
+    cluster: &Cluster,
     arguments: &Arguments,
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
-    let name = &arguments.pipeline;
-    let pipelines: Api<Pipeline> = Api::namespaced(client.clone(), namespace);
-    let pipeline = pipelines
-        .get(name)
-        .await
-        .with_context(|| format!("cannot read the pipeline {name} in namespace {namespace}"))?;
-    let (around, omitted) = read_related_objects(client, namespace).await?;
+    let pipeline = cluster.pipeline(&arguments.pipeline).await?;
+    let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
+    let (around, omitted) = read_related_objects(&cluster.client, namespace).await?;
     let mut listed = triggers_of(&pipeline, &around);
     for hook in listed.iter_mut().filter(|listed| listed.kind == "Hook") {
         let base = arguments.hook_url.trim_end_matches('/');
@@ -45,6 +39,7 @@ async fn write(
     match arguments.output {
         TriggersOutput::Table => write_table(&listed, out)?,
         TriggersOutput::Json => writeln!(out, "{:#}", json!(listed))?,
+        TriggersOutput::Yaml => commands::write_yaml(out, &json!(listed))?,
     }
     for note in omitted {
         anstream::eprintln!("sluice: {note}");
@@ -59,10 +54,11 @@ async fn read_related_objects(
     namespace: &str,
 ) -> anyhow::Result<(TriggerObjects, Vec<String>)> {
     let triggers: Api<PipelineTrigger> = Api::namespaced(client.clone(), namespace);
-    let triggers = triggers
-        .list(&ListParams::default())
-        .await
-        .with_context(|| format!("cannot list the PipelineTriggers in namespace {namespace}"))?;
+    let triggers = triggers.list(&ListParams::default()).await;
+    let triggers = triggers.map_err(|error| {
+        let attempted = format!("list the PipelineTriggers in namespace {namespace}");
+        cluster_error(&attempted, error)
+    })?;
     let mut omitted = Vec::new();
     let mut around = TriggerObjects {
         triggers: triggers.items,
@@ -74,7 +70,10 @@ async fn read_related_objects(
     ] {
         match list_images(client, namespace, kind).await {
             Ok(objects) => *found = objects,
-            Err(error) => omitted.push(format!("{kind} objects are not listed: {error}")),
+            Err(error) => {
+                let error = cluster_error(&format!("list {kind} objects"), error);
+                omitted.push(commands::error_text(&error));
+            }
         }
     }
     Ok((around, omitted))

@@ -32,10 +32,24 @@ pub(crate) enum DemoCommand {
         /// Version of the release, such as 6.3.0; one that contains `broken` fails in dev, one that contains
         /// `faulty` fails its check in staging
         version: String,
+        #[command(flatten)]
+        choice: DemoChoice,
     },
     /// Print the shell commands that make `kubectl` and `sluice` use the running demo, and add the folder of
     /// this binary to `PATH` if it is not there: `eval "$(sluice demo env)"`
-    Env,
+    Env {
+        #[command(flatten)]
+        choice: DemoChoice,
+    },
+}
+
+/// Which of several running demos is meant.
+#[derive(Debug, Args)]
+pub(crate) struct DemoChoice {
+    /// The demo whose dashboard has this port, if several are running [default: the demo of $KUBECONFIG, or
+    /// the only one]
+    #[arg(long, value_name = "PORT")]
+    pub(crate) demo: Option<u16>,
 }
 
 impl Arguments {

@@ -128,7 +128,14 @@ fn row(arg: &Arg) -> String {
 }
 
 /// The text as the content of a table cell.
-fn cell(text: &str) -> String {
+pub(crate) fn cell(text: &str) -> String {
     let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").replace('|', "\\|").replace('<', "&lt;")
+    let text = words.join(" ").replace('|', "\\|");
+    // Inside a code span Markdown shows an entity as it is written.
+    let parts = text.split('`').enumerate();
+    let parts = parts.map(|(index, part)| match index % 2 {
+        0 => part.replace('<', "&lt;"),
+        _ => part.to_owned(),
+    });
+    parts.collect::<Vec<_>>().join("`")
 }

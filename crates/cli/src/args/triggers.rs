@@ -6,7 +6,7 @@ use crate::commands::ClusterFlags;
 
 #[derive(Debug, Args)]
 pub(crate) struct Arguments {
-    /// Name of the pipeline
+    /// Pipeline, as NAME or NAMESPACE/NAME
     pub(crate) pipeline: String,
 
     /// Output format
@@ -25,4 +25,5 @@ pub(crate) struct Arguments {
 pub(crate) enum TriggersOutput {
     Table,
     Json,
+    Yaml,
 }

@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
+    short_revision::whole_revision,
     terminal::clean,
     wait::{WaitFlags, promotions_state},
 };
@@ -71,14 +72,22 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     }
     let user = cluster.user().await?;
     for promotion in &chosen {
-        let state = store_approval(&cluster, promotion, &user, decision).await?;
+        let missing = store_approval(&cluster, promotion, &user, decision).await?;
         let revision = clean(&promotion.spec.shown_revision());
         let name = promotion.name_any();
-        let by = clean(user.username.as_deref().unwrap_or_default());
-        writeln!(
-            out,
-            "approved {revision} into {environment} as {by} ({name}){state}"
-        )?;
+        let by = user.username.as_deref().unwrap_or_default();
+        let is_repeated = has_approved(promotion, by);
+        let (by, needed) = (clean(by), needed(missing, is_repeated));
+        match is_repeated {
+            true => writeln!(
+                out,
+                "you have approved {revision} into {environment} already, as {by} ({name}){needed}"
+            )?,
+            false => writeln!(
+                out,
+                "approved {revision} into {environment} as {by} ({name}){needed}"
+            )?,
+        }
     }
     out.flush()?;
     let names: Vec<String> = chosen
@@ -122,20 +131,21 @@ fn choose<'a>(
     let mut revisions: Vec<&str> = waiting.iter().map(|it| it.spec.revision.as_str()).collect();
     revisions.sort_unstable();
     revisions.dedup();
-    let asked = decision.revision.as_deref().map(identity);
+    let asked = decision.revision.as_deref();
+    let asked = asked.map(|it| named_revision(pipeline, &waiting, it));
     let revision = match (asked, revisions.as_slice()) {
         (_, []) => bail!(
             "no promotion waits for approval in {environment}{}",
             hold(pipeline, environment)
         ),
-        (Some(asked), waiting) if waiting.contains(&asked) => asked,
+        (Some(asked), waiting) if waiting.contains(&asked.as_str()) => asked,
         (Some(asked), waiting) => {
             bail!(
                 "{asked} does not wait for approval in {environment}; {} does",
                 waiting.join(", ")
             )
         }
-        (None, [one]) => one,
+        (None, [one]) => (*one).to_owned(),
         (None, several) => bail!(
             "several revisions wait for approval in {environment}; choose one with --revision: {}",
             several.join(", ")
@@ -147,6 +157,40 @@ fn choose<'a>(
         .collect())
 }
 
+/// The revision that a person named: by its version, its digest, or the first digits of that.
+fn named_revision(pipeline: &Pipeline, waiting: &[&Promotion], typed: &str) -> String {
+    let by_version = waiting.iter().find(|it| it.spec.version == typed);
+    match by_version {
+        Some(promotion) => promotion.spec.revision.clone(),
+        None => {
+            let promotions: Vec<_> = waiting.iter().map(|it| (*it).clone()).collect();
+            let whole = whole_revision(pipeline, &promotions, typed);
+            identity(&whole).to_owned()
+        }
+    }
+}
+
+/// Whether a person has approved what the promotion would change now.
+fn has_approved(promotion: &Promotion, by: &str) -> bool {
+    let digest = change_digest(promotion);
+    let mut approvals = promotion.spec.approvals.iter();
+    approvals.any(|it| it.by == by && it.change_digest.as_deref() == digest)
+}
+
+/// How many more approvals are needed, as the end of a sentence.
+fn needed(missing: usize, is_repeated: bool) -> String {
+    let approvals = match missing {
+        0 => return String::new(),
+        1 => "; 1 more approval is needed".to_owned(),
+        missing => format!("; {missing} more approvals are needed"),
+    };
+    match (is_repeated, missing) {
+        (true, 1) => format!("{approvals}, by another person"),
+        (true, _) => format!("{approvals}, by other people"),
+        _ => approvals,
+    }
+}
+
 fn hold(pipeline: &Pipeline, environment: &str) -> String {
     let status = pipeline.status.as_ref();
     let status = status.and_then(|status| status.environments.get(environment));
@@ -155,14 +199,13 @@ fn hold(pipeline: &Pipeline, environment: &str) -> String {
         .unwrap_or_default()
 }
 
-/// Adds the approval, or replaces the caller's earlier one. Returns how many more are needed, as the end
-/// of a sentence.
+/// Adds the approval, or replaces the caller's earlier one: it may expire. Returns how many more are needed.
 async fn store_approval(
     cluster: &Cluster,
     promotion: &Promotion,
     user: &UserInfo,
     decision: &DecisionFlags,
-) -> anyhow::Result<String> {
+) -> anyhow::Result<usize> {
     let approval = approval(promotion, user, decision.note.as_deref())?;
     let add = |newest: &Promotion| {
         if change_digest(newest) != approval.change_digest.as_deref() {
@@ -179,13 +222,8 @@ async fn store_approval(
         Ok(json!({"approvals": all}))
     };
     let written = patch_spec(cluster, promotion, "approve", add).await?;
-    let missing = planner::approval_state(&written, None, Timestamp::now())
-        .map_or(0, |state| state.missing_once_recorded());
-    Ok(match missing {
-        0 => String::new(),
-        1 => "; 1 more approval is needed".to_owned(),
-        missing => format!("; {missing} more approvals are needed"),
-    })
+    let state = planner::approval_state(&written, None, Timestamp::now());
+    Ok(state.map_or(0, |state| state.missing_once_recorded()))
 }
 
 /// The approval of the change that the promotion would make now.

@@ -15,7 +15,8 @@ use anyhow::bail;
 use serde_json::{Value, json};
 
 use super::{
-    cluster::ClusterFlags,
+    cluster::{Cluster, ClusterFlags},
+    error_text,
     format::count,
     output::OutputFormat,
     terminal::{GREEN, RED, YELLOW, clean, paint, width, wrap},
@@ -111,14 +112,8 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let mut checks = installation::check(&cluster).await?;
     let has_crds = checks.iter().all(|it| it.result != CheckResult::Failed);
     if has_crds {
-        checks.extend(rights::check(&cluster).await?);
-        let pipelines = match &arguments.pipeline {
-            Some(name) => vec![cluster.pipeline(name).await?],
-            None => cluster.pipelines(arguments.all_namespaces).await?,
-        };
-        for pipeline in &pipelines {
-            checks.extend(pipelines::check(&cluster, pipeline).await?);
-        }
+        checks.extend(rights::check(&cluster, &arguments.namespace(&cluster)).await?);
+        checks.extend(check_pipelines(arguments, &cluster).await?);
     }
     let documents = || {
         let checks = checks.iter().map(Check::document);
@@ -131,9 +126,50 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     out.flush()?;
     let of = |result| checks.iter().filter(|it| it.result == result).count();
     let warnings = count(of(CheckResult::Warning), "warning");
+    let scope = match arguments.all_namespaces {
+        true => "all namespaces".to_owned(),
+        false => format!("namespace {}", arguments.namespace(&cluster)),
+    };
     match of(CheckResult::Failed) {
-        0 => anstream::eprintln!("all checks passed, {warnings}"),
-        failed => bail!("{} failed, {warnings}", count(failed, "check")),
+        0 => anstream::eprintln!("no check of {scope} failed, {warnings}"),
+        failed => bail!("{} of {scope} failed, {warnings}", count(failed, "check")),
     }
     Ok(())
+}
+
+impl Arguments {
+    /// The namespace of the named pipeline, or the selected one.
+    fn namespace(&self, cluster: &Cluster) -> String {
+        let named = self.pipeline.as_deref().and_then(|it| it.split_once('/'));
+        let named = named.map(|(namespace, _)| namespace.to_owned());
+        named.unwrap_or_else(|| cluster.namespace.clone())
+    }
+}
+
+/// Checks the selected pipelines. Pipelines that cannot be read are a failed check, so that the other
+/// results are shown.
+async fn check_pipelines(arguments: &Arguments, cluster: &Cluster) -> anyhow::Result<Vec<Check>> {
+    let read = match &arguments.pipeline {
+        Some(name) => cluster.pipeline(name).await.map(|pipeline| vec![pipeline]),
+        None => cluster.list_pipelines(arguments.all_namespaces).await,
+    };
+    let pipelines = match read {
+        Ok(pipelines) => pipelines,
+        Err(error) => return Ok(vec![Check::failed("pipelines", error_text(&error))]),
+    };
+    if pipelines.is_empty() {
+        let text = match arguments.all_namespaces {
+            true => "there are none in any namespace".to_owned(),
+            false => format!(
+                "there are none in namespace {}; select another with -n, or all with -A",
+                cluster.namespace
+            ),
+        };
+        return Ok(vec![Check::warning("pipelines", text)]);
+    }
+    let mut checks = Vec::new();
+    for pipeline in &pipelines {
+        checks.extend(pipelines::check(cluster, pipeline).await?);
+    }
+    Ok(checks)
 }

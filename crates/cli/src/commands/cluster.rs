@@ -14,10 +14,10 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Config, Resource,
     api::{ListParams, PostParams},
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
 use super::{cluster_error::cluster_error, format::closest_name, terminal::clean};
+use crate::kubeconfig;
 
 /// Not a manager that Flux takes for kubectl, whose changes it reverts.
 pub(super) const FIELD_MANAGER: &str = "sluice";
@@ -43,37 +43,15 @@ pub(crate) struct ClusterFlags {
     pub(super) namespace: Option<String>,
 }
 
-/// The error without a usable kubeconfig.
-fn no_kubeconfig(error: KubeconfigError) -> anyhow::Error {
-    match error {
-        KubeconfigError::ReadConfig(_, file) => anyhow!(
-            "there is no kubeconfig {}: set --kubeconfig or $KUBECONFIG",
-            file.display()
-        ),
-        error => anyhow::Error::new(error).context(
-            "the kubeconfig is not usable: set another with --kubeconfig or $KUBECONFIG, and --context \
-             if it has no current context",
-        ),
-    }
-}
-
-/// The cause of an error that repeats the name of the file.
-fn cause(error: KubeconfigError) -> anyhow::Error {
-    match error {
-        KubeconfigError::ReadConfig(error, _) => error.into(),
-        error => error.into(),
-    }
-}
-
 /// A cluster, accessed with the caller's permissions.
-pub(super) struct Cluster {
-    pub(super) client: Client,
-    pub(super) namespace: String,
+pub(crate) struct Cluster {
+    pub(crate) client: Client,
+    pub(crate) namespace: String,
 }
 
 impl ClusterFlags {
     /// Creates a client from the kubeconfig, without connecting yet.
-    pub(super) async fn connect(&self) -> anyhow::Result<Cluster> {
+    pub(crate) async fn connect(&self) -> anyhow::Result<Cluster> {
         let mut config = self.config().await?;
         if let Some(user) = &self.as_user {
             config.auth_info.impersonate = Some(user.clone());
@@ -104,23 +82,11 @@ impl ClusterFlags {
     }
 
     async fn config(&self) -> anyhow::Result<Config> {
-        let options = KubeConfigOptions {
-            context: self.context.clone(),
-            ..KubeConfigOptions::default()
-        };
-        let Some(file) = &self.kubeconfig else {
-            let config = Config::from_kubeconfig(&options).await;
-            return match config {
-                Ok(config) => Ok(config),
-                Err(error) => Config::incluster().map_err(|_| no_kubeconfig(error)),
-            };
-        };
-        let kubeconfig = Kubeconfig::read_from(file)
-            .map_err(cause)
-            .with_context(|| format!("cannot read the kubeconfig {}", file.display()))?;
-        Config::from_custom_kubeconfig(kubeconfig, &options)
-            .await
-            .with_context(|| format!("cannot use the kubeconfig {}", file.display()))
+        let (file, context) = (self.kubeconfig.as_deref(), self.context.as_deref());
+        match kubeconfig::select(file, context).await {
+            Err(error) if file.is_none() => Config::incluster().map_err(|_| error),
+            config => config,
+        }
     }
 }
 
@@ -134,7 +100,7 @@ impl Cluster {
     }
 
     /// Reads the pipeline `name` or `namespace/name`.
-    pub(super) async fn pipeline(&self, name: &str) -> anyhow::Result<Pipeline> {
+    pub(crate) async fn pipeline(&self, name: &str) -> anyhow::Result<Pipeline> {
         let (namespace, name) = name.split_once('/').unwrap_or((&self.namespace, name));
         let pipelines = self.api::<Pipeline>(namespace);
         match pipelines.get_opt(name).await {
@@ -170,16 +136,25 @@ impl Cluster {
 
     /// The pipelines of the namespace, or of all. Says so if there are none.
     pub(super) async fn pipelines(&self, is_everywhere: bool) -> anyhow::Result<Vec<Pipeline>> {
-        let pipelines = self.api_in::<Pipeline>(is_everywhere);
-        let list = pipelines.list(&ListParams::default()).await;
-        let list = list.map_err(|error| cluster_error("list the pipelines", error))?;
-        if list.items.is_empty() {
+        let pipelines = self.list_pipelines(is_everywhere).await?;
+        if pipelines.is_empty() {
             let scope = match is_everywhere {
                 true => "any namespace".to_owned(),
                 false => format!("namespace {}; select another with -n or -A", self.namespace),
             };
             anstream::eprintln!("no pipelines in {scope}");
         }
+        Ok(pipelines)
+    }
+
+    /// The pipelines of the namespace, or of all.
+    pub(super) async fn list_pipelines(
+        &self,
+        is_everywhere: bool,
+    ) -> anyhow::Result<Vec<Pipeline>> {
+        let pipelines = self.api_in::<Pipeline>(is_everywhere);
+        let list = pipelines.list(&ListParams::default()).await;
+        let list = list.map_err(|error| cluster_error("list the pipelines", error))?;
         Ok(list.items)
     }
 

@@ -6,11 +6,16 @@ use kube::core::Status;
 const DENIED: &str = "denied request: ";
 
 /// The error message for a failed attempt.
-pub(super) fn cluster_error(attempted: &str, error: kube::Error) -> Error {
+pub(crate) fn cluster_error(attempted: &str, error: kube::Error) -> Error {
     let kube::Error::Api(status) = &error else {
         return no_response(attempted, error);
     };
     let why = match status.code {
+        _ if is_foreign(status) => format!(
+            "what answers is no Kubernetes API (HTTP status {}); check the address of the cluster in \
+             the kubeconfig, or select another context with --context",
+            status.code
+        ),
         401 => "the cluster does not accept your credentials; log in again, or select another \
                 context with --context"
             .to_owned(),
@@ -30,13 +35,44 @@ pub(super) fn cluster_error(attempted: &str, error: kube::Error) -> Error {
 
 fn no_response(attempted: &str, error: kube::Error) -> Error {
     let is_transport = matches!(error, kube::Error::HyperError(_) | kube::Error::Service(_));
-    let hint = match is_transport {
-        true => {
+    let is_unreadable = matches!(error, kube::Error::SerdeError(_));
+    let error = Error::new(error);
+    if let Some(why) = wrong_protocol(&error) {
+        return anyhow!("cannot {attempted}: {why}");
+    }
+    let hint = match (is_transport, is_unreadable) {
+        (true, _) => {
             ": the cluster does not respond; check that it is running and that the context is right"
         }
-        false => "",
+        (_, true) => {
+            ": the answer is not that of a Kubernetes API; check the address of the cluster in the \
+             kubeconfig, or select another context with --context"
+        }
+        _ => "",
     };
-    Error::new(error).context(format!("cannot {attempted}{hint}"))
+    error.context(format!("cannot {attempted}{hint}"))
+}
+
+/// A request with TLS to a server without it, or the other way round. Libraries report both only as text.
+fn wrong_protocol(error: &Error) -> Option<&'static str> {
+    let text = super::error_text(error);
+    if text.contains("invalid HTTP version parsed") {
+        return Some(
+            "the server does not answer in HTTP; probably its address in the kubeconfig has to begin \
+             with https://",
+        );
+    }
+    text.contains("InvalidContentType").then_some(
+        "the server does not use TLS; probably its address in the kubeconfig has to begin with http://",
+    )
+}
+
+/// Whether another server than a Kubernetes API answered: its body is not a `Status`. Kubernetes itself
+/// answers in plain text for a path that it does not serve.
+fn is_foreign(status: &Status) -> bool {
+    status.reason == "Failed to parse error data"
+        && !is_unknown_kind(status)
+        && !matches!(status.code, 401 | 403 | 429 | 500..)
 }
 
 /// Whether the kind is missing, and not just the object.
@@ -126,6 +162,18 @@ mod tests {
              that namespace",
         );
         check(403, "no", "no");
+    }
+
+    /// The body may be a page of any length.
+    #[test]
+    fn another_server_is_named_as_such() {
+        let status = Status::failure("<html>\nnothing here</html>", "Failed to parse error data");
+        let error = kube::Error::Api(status.with_code(404).boxed());
+        let text = format!("{:#}", cluster_error("read it", error));
+        assert!(
+            text.starts_with("cannot read it: what answers is no Kubernetes API (HTTP status 404)")
+        );
+        assert!(!text.contains("html"), "{text}");
     }
 
     #[test]

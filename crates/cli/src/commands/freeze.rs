@@ -27,7 +27,7 @@ pub(crate) struct Scope {
     /// Pipeline, as NAME or NAMESPACE/NAME
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pipeline: Option<String>,
-    /// All pipelines of the namespace; in the controller's own namespace, all pipelines of all
+    /// All pipelines of the namespace; in the controller's own namespace, those of all namespaces
     #[arg(long)]
     all: bool,
     /// Only this environment; can be repeated

@@ -211,11 +211,12 @@ struct ObjectPrinter<'a> {
 
 impl<'a> ObjectPrinter<'a> {
     fn new(arguments: &'a Arguments) -> Self {
-        let width = terminal::width().filter(|_| arguments.output != GetOutput::Wide);
-        Self {
-            arguments,
-            table: TableWriter::new(width, !arguments.no_headers),
-        }
+        let has_header = !arguments.no_headers;
+        let table = match arguments.output {
+            GetOutput::Wide => TableWriter::wide(has_header),
+            _ => TableWriter::new(terminal::width(), has_header),
+        };
+        Self { arguments, table }
     }
 
     fn print(

@@ -1,6 +1,6 @@
 //! `sluice history`: lists the promotions of a pipeline, newest first, and what each environment ran.
 
-use std::io::Write;
+use std::{collections::BTreeMap, io::Write};
 
 use api::{
     Pipeline, Promotion, Time,
@@ -49,6 +49,9 @@ const HEADER: [&str; 9] = [
     "BY",
     "URL",
 ];
+/// The first columns that a narrow or any terminal has no room for.
+const TOOK: usize = 6;
+const URL: usize = 8;
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let cluster = arguments.connection.connect().await?;
@@ -64,12 +67,13 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         .filter(|(name, _)| only.is_none_or(|only| only == *name))
         .collect();
     let document = || document(&promotions, &statuses);
+    let versions = KnownVersions::of(&promotions, pipeline.as_ref());
     arguments.output.write(out, document, |out| {
         let now = Timestamp::now();
-        write_rows(arguments, &promotions, now, out)?;
+        write_rows(arguments, &promotions, (&versions, now), out)?;
         let lines = statuses
             .iter()
-            .flat_map(|(name, status)| environment_lines(name, status, now));
+            .flat_map(|(name, status)| environment_lines(name, status, (&versions, now)));
         for line in lines {
             writeln!(out, "{}", clean(&line))?;
         }
@@ -91,12 +95,12 @@ async fn find(
     Ok((Some(pipeline), promotions))
 }
 
-/// Writes the table of promotions. In a terminal that is too narrow for the URLs, each is on a line of its
-/// own, so that it stays usable.
+/// Writes the table of promotions. In a terminal each URL is on a line of its own, so that it stays usable;
+/// if the terminal is narrow, with how long it took and who asked for and approved it.
 fn write_rows(
     arguments: &Arguments,
     promotions: &[Promotion],
-    now: Timestamp,
+    (versions, now): (&KnownVersions, Timestamp),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     if promotions.is_empty() {
@@ -105,28 +109,72 @@ fn write_rows(
     }
     let width = terminal::width();
     let first = usize::from(arguments.pipeline.is_some());
-    let columns = match width {
-        Some(_) => first..HEADER.len() - 1,
-        None => first..HEADER.len(),
+    let rows = promotions.iter();
+    let rows = rows.map(|promotion| row(promotion, versions, now));
+    let rows: Vec<Vec<TableCell>> = rows.collect();
+    let until = |end: usize| {
+        let rows = rows.iter().map(|row| row[first..end].to_vec());
+        (&HEADER[first..end], rows.collect::<Vec<_>>())
     };
     let mut table = TableWriter::new(width, !arguments.no_headers);
-    let header = &HEADER[columns.clone()];
-    let rows: Vec<_> = promotions
-        .iter()
-        .map(|promotion| row(promotion, now)[columns.clone()].to_vec())
-        .collect();
     if width.is_none() {
+        let (header, rows) = until(HEADER.len());
         return Ok(table.write(out, header, &rows)?);
     }
+    let (header, all) = until(URL);
+    let is_narrow = !table.fits(header, &all);
+    let (header, rows) = if is_narrow {
+        until(TOOK)
+    } else {
+        (header, all)
+    };
     table.measure(header, &rows);
     for (promotion, row) in promotions.iter().zip(rows) {
         table.write(out, header, &[row])?;
-        let status = promotion.status.as_ref();
-        if let Some(url) = status.and_then(|status| status.url.as_deref()) {
-            writeln!(out, "    {}", clean(url))?;
+        let below = below(promotion, is_narrow);
+        if !below.is_empty() {
+            writeln!(out, "    {}", clean(&below))?;
         }
     }
     Ok(())
+}
+
+/// What is written below a row: the URL and, if the columns for that have no room, the rest.
+fn below(promotion: &Promotion, is_narrow: bool) -> String {
+    let status = promotion.status.clone().unwrap_or_default();
+    let created = promotion.metadata.creation_timestamp.as_ref();
+    let took = took(created, status.finished_at.as_ref());
+    let by = get::people(promotion);
+    let mut parts = Vec::new();
+    if is_narrow && !took.is_empty() {
+        parts.push(format!("took {took}"));
+    }
+    if is_narrow && !by.is_empty() {
+        parts.push(format!("by {by}"));
+    }
+    parts.extend(status.url);
+    parts.join("  ")
+}
+
+/// The versions of digests, which people read instead.
+struct KnownVersions(BTreeMap<String, String>);
+
+impl KnownVersions {
+    fn of(promotions: &[Promotion], pipeline: Option<&Pipeline>) -> Self {
+        let promoted = promotions.iter().map(|it| &it.spec);
+        let promoted = promoted.map(|it| (it.revision.clone(), it.version.clone()));
+        let status = pipeline.and_then(|it| it.status.as_ref());
+        let ran = status.into_iter().flat_map(|it| it.environments.values());
+        let ran = ran.flat_map(|it| &it.ran);
+        let ran = ran.filter_map(|it| Some((it.revision.clone(), it.version.clone()?)));
+        Self(promoted.chain(ran).collect())
+    }
+
+    /// `6.2.0@sha256:D`, or the revision itself.
+    fn shown(&self, revision: &str) -> String {
+        let version = self.0.get(revision).map(String::as_str);
+        api::revision::shown(revision, version)
+    }
 }
 
 fn document(promotions: &[Promotion], statuses: &[(&str, &EnvironmentStatus)]) -> Value {
@@ -180,14 +228,20 @@ fn in_pipeline_order(pipeline: &Pipeline) -> Vec<(&str, &EnvironmentStatus)> {
 }
 
 /// What an environment ran, rejected and failed to deploy, and who overrode its gates.
-fn environment_lines(name: &str, status: &EnvironmentStatus, now: Timestamp) -> Vec<String> {
-    let ran = status.ran_revisions().collect::<Vec<_>>();
-    let rejected = status.rejected.iter().map(String::as_str).collect();
+fn environment_lines(
+    name: &str,
+    status: &EnvironmentStatus,
+    (versions, now): (&KnownVersions, Timestamp),
+) -> Vec<String> {
+    let ran = status.ran_revisions().map(|it| versions.shown(it));
+    let ran = ran.collect::<Vec<_>>();
+    let rejected = status.rejected.iter().map(|it| versions.shown(it));
+    let rejected = rejected.collect();
     let lists = [("ran", ran), ("rejected", rejected)];
     let lists = lists.iter().filter(|(_, revisions)| !revisions.is_empty());
     let lists = lists.map(|(verb, revisions)| format!("{name} {verb} {}", revisions.join(", ")));
     let failures = status.failures.iter();
-    let failures = failures.map(|failure| failed(name, failure, now));
+    let failures = failures.map(|failure| failed(name, failure, (versions, now)));
     let overrides = status.overrides.iter();
     let overrides = overrides.map(|it| overridden(name, it, now));
     lists.chain(failures).chain(overrides).collect()
@@ -200,7 +254,7 @@ fn overridden(environment: &str, it: &StoredOverride, now: Timestamp) -> String 
     format!("{environment}: {by} overrode {passes} for {promotion} {age} ago: {reason}")
 }
 
-fn row(promotion: &Promotion, now: Timestamp) -> Vec<TableCell> {
+fn row(promotion: &Promotion, versions: &KnownVersions, now: Timestamp) -> Vec<TableCell> {
     let status = promotion.status.clone().unwrap_or_default();
     let metadata = &promotion.metadata;
     let spec = &promotion.spec;
@@ -211,7 +265,7 @@ fn row(promotion: &Promotion, now: Timestamp) -> Vec<TableCell> {
         TableCell::from(planner::site_of(spec, namespace).key()),
         get::phase(status.phase),
         TableCell::from(&spec.shown_revision()),
-        TableCell::from(spec.replaces.as_deref().unwrap_or_default()),
+        TableCell::from(versions.shown(spec.replaces.as_deref().unwrap_or_default())),
         TableCell::from(took(
             metadata.creation_timestamp.as_ref(),
             status.finished_at.as_ref(),
@@ -222,8 +276,12 @@ fn row(promotion: &Promotion, now: Timestamp) -> Vec<TableCell> {
 }
 
 /// `dev failed 1.2.0 3h ago in c1/web: the app's message`
-fn failed(environment: &str, failure: &FailedRelease, now: Timestamp) -> String {
-    let (revision, target) = (&failure.revision, &failure.target);
+fn failed(
+    environment: &str,
+    failure: &FailedRelease,
+    (versions, now): (&KnownVersions, Timestamp),
+) -> String {
+    let (revision, target) = (versions.shown(&failure.revision), &failure.target);
     let age = age(failure.at.as_ref(), now);
     let message = failure.message.as_deref();
     let because = message.map(|text| format!(": {text}")).unwrap_or_default();
@@ -248,22 +306,23 @@ mod tests {
                 {"name": "test", "targets": []}, {"name": "prod", "targets": []},
             ]},
             "status": {"environments": {
-                "old": {"targets": [], "ran": ["1"]},
-                "prod": {"targets": [], "ran": ["1"], "rejected": ["2"]},
+                "old": {"targets": [], "ran": [{"revision": "sha256:ab", "version": "1"}]},
+                "prod": {"targets": [], "ran": ["1"], "rejected": ["2", "sha256:ab"]},
                 "test": {"targets": [], "ran": ["2", "1"]},
             }},
         }))
         .unwrap();
         let ordered = in_pipeline_order(&pipeline).into_iter();
-        let lines = ordered
-            .flat_map(|(name, status)| environment_lines(name, status, Timestamp::UNIX_EPOCH));
+        let versions = KnownVersions::of(&[], Some(&pipeline));
+        let known = (&versions, Timestamp::UNIX_EPOCH);
+        let lines = ordered.flat_map(|(name, status)| environment_lines(name, status, known));
         assert_eq!(
             lines.collect::<Vec<_>>(),
             [
                 "test ran 2, 1",
                 "prod ran 1",
-                "prod rejected 2",
-                "old ran 1"
+                "prod rejected 2, 1@sha256:ab",
+                "old ran 1@sha256:ab"
             ]
         );
     }

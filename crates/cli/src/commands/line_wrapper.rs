@@ -1,4 +1,4 @@
-//! Wraps lines to the width of the terminal as they are written, so that no command writes a wider one.
+//! Makes lines readable as they are written: digests are short, and no line is wider than the terminal.
 
 use std::io::{self, Write};
 
@@ -9,8 +9,8 @@ const HANGING_INDENT: usize = 2;
 /// How much of the width an indentation may take.
 const MAX_INDENT: usize = 3;
 
-/// Writes lines that are not wider than the terminal: it breaks them at spaces, and words that are wider than
-/// a line anywhere. Without a terminal it writes everything as it is.
+/// Writes lines with short digests that are not wider than the terminal: it breaks them at spaces, and words
+/// that are wider than a line anywhere.
 pub(super) struct LineWrapper<'a> {
     out: &'a mut dyn Write,
     /// The width of the terminal; `None` if the output is not one.
@@ -43,23 +43,28 @@ impl<'a> LineWrapper<'a> {
         String::from_utf8_lossy(&line).into_owned()
     }
 
-    fn end_line(&mut self, width: usize) -> io::Result<()> {
-        let line = self.take_line();
-        for part in wrapped(&line, width) {
+    fn end_line(&mut self) -> io::Result<()> {
+        for part in self.parts() {
             writeln!(self.out, "{part}")?;
         }
         Ok(())
+    }
+
+    /// The line so far, as it is shown.
+    fn parts(&mut self) -> Vec<String> {
+        let line = terminal::short(&self.take_line());
+        match self.width {
+            Some(width) => wrapped(&line, width),
+            None => vec![line],
+        }
     }
 }
 
 impl Write for LineWrapper<'_> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        let Some(width) = self.width else {
-            return self.out.write(bytes);
-        };
         for byte in bytes {
             match byte {
-                b'\n' => self.end_line(width)?,
+                b'\n' => self.end_line()?,
                 byte => self.line.push(*byte),
             }
         }
@@ -68,8 +73,7 @@ impl Write for LineWrapper<'_> {
 
     /// Also writes a line that has no end yet.
     fn flush(&mut self) -> io::Result<()> {
-        let line = self.take_line();
-        let parts = wrapped(&line, self.width.unwrap_or(usize::MAX));
+        let parts = self.parts();
         self.out.write_all(parts.join("\n").as_bytes())?;
         self.out.flush()
     }

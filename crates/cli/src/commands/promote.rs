@@ -19,8 +19,9 @@ use super::{
     approve::whole_seconds,
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
+    short_revision::whole_revision,
     terminal::clean,
-    wait::{WaitFlags, WaitState, promotions_state, wait_until},
+    wait::{WaitFlags, WaitState, ended_state, promotions_state, wait_until},
 };
 
 #[derive(Debug, clap::Args)]
@@ -68,10 +69,12 @@ pub(super) struct RequestFlags {
     /// Note to store with the request
     #[arg(long, value_name = "TEXT", alias = "reason")]
     pub(super) note: Option<String>,
-    /// How long to wait for the controller to process the request, such as 5s
+    /// How long to wait for the answer of the controller (accepted or refused), such as 5s. Without an answer
+    /// in time the request stays
     #[arg(long, value_name = "TIME", default_value = "10s")]
     answer_timeout: api::Duration,
-    /// Replace requests of others that the controller has not processed yet
+    /// Replace requests of other people that the controller has not processed yet, instead of refusing this
+    /// one because of them
     #[arg(long)]
     replace: bool,
     #[command(flatten)]
@@ -143,6 +146,12 @@ pub(super) async fn send_request(
         let (_, name) = key(pipeline);
         bail!("pipeline {name} has no promotion settings for {environment}");
     }
+    let promotions = cluster.promotions(pipeline).await?;
+    let revision = whole_revision(pipeline, &promotions, requested.revision);
+    let requested = RequestedRevision {
+        revision: &revision,
+        ..requested
+    };
     let request = request(cluster.caller().await?, &requested, flags)?;
     let annotation = planner::request_annotation(pipeline, environment, &request, flags.replace);
     let annotation = annotation.map_err(|other| {
@@ -330,6 +339,7 @@ fn request_state(
     let continued = continued_rollout(pipeline, environment, request.kind);
     match last.promotion.as_ref().or(continued) {
         _ if last.refused => WaitState::Failed(last.message.clone().unwrap_or_default()),
+        Some(name) if request.kind == RequestKind::Cancel => ended_state(name, promotions),
         Some(name) => promotions_state(std::slice::from_ref(name), promotions),
         None => WaitState::Done,
     }

@@ -11,6 +11,7 @@ use serde_json::json;
 use super::{
     approve::{DecisionFlags, patch_spec, whole_seconds},
     cluster::key,
+    short_revision::whole_revision,
     terminal::clean,
 };
 
@@ -27,6 +28,8 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let promotions = cluster.promotions(&pipeline).await?;
     let (_, name) = key(&pipeline);
     let revision = decision.revision.as_deref();
+    let revision = revision.map(|it| whole_revision(&pipeline, &promotions, it));
+    let revision = revision.as_deref();
     let open = planner::rejectable(&promotions, name, environment, revision);
     if open.is_empty() {
         match revision.map(clean) {

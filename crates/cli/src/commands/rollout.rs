@@ -52,6 +52,11 @@ pub(crate) struct Arguments {
 }
 
 impl Arguments {
+    /// Whether the output is for people.
+    pub(super) fn is_text(&self) -> bool {
+        self.output == OutputFormat::Text
+    }
+
     /// What is asked for; nothing where the rollout is only shown.
     fn order(&self) -> Option<RequestKind> {
         match (self.stop, self.resume, &self.skip) {

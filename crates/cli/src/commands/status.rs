@@ -13,6 +13,7 @@ use super::{
     UsageError, WaitTimeout,
     cluster::{Cluster, ClusterFlags, key, require_environment},
     output::OutputFormat,
+    short_revision::whole_revision,
     terminal,
     wait::{WaitState, wait_until},
 };
@@ -83,10 +84,11 @@ async fn wait(
 ) -> anyhow::Result<(api::Pipeline, WaitState)> {
     let timeout = Duration::from(&arguments.timeout);
     let only = arguments.environment.as_deref();
-    let revision = arguments.revision.as_deref();
-    wait_until(cluster, timeout, pipeline, |pipeline, _| {
+    let typed = arguments.revision.as_deref();
+    wait_until(cluster, timeout, pipeline, |pipeline, promotions| {
         let model = pipeline.status.clone().unwrap_or_default();
-        match planner::completion(pipeline, &model, only, revision) {
+        let revision = typed.map(|it| whole_revision(pipeline, promotions, it));
+        match planner::completion(pipeline, &model, only, revision.as_deref()) {
             Completion::Complete => WaitState::Done,
             Completion::InProgress(text) => WaitState::Waiting(text),
             Completion::Failed(text) => WaitState::Failed(text),

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
+    terminal::clean,
 };
 
 #[derive(Debug, clap::Args)]
@@ -39,17 +40,21 @@ pub(super) async fn run(
         None => name.to_owned(),
     };
     let (verb, done, current) = match suspend {
-        true => ("suspend", "suspended", "suspended"),
+        true => ("suspend", "suspended", "already suspended"),
         false => ("resume", "resumed", "not suspended"),
     };
+    let rest = match suspend {
+        true => String::new(),
+        false => still_suspended(&pipeline, environment),
+    };
     if is_suspended(&pipeline, environment) == suspend {
-        writeln!(out, "{what} is already {current}")?;
+        writeln!(out, "{what} is {current}{rest}")?;
         return Ok(());
     }
     let patch = patch(&pipeline, environment, suspend);
     let written = write(&cluster, &pipeline, patch).await?;
     written.map_err(|error| cluster_error(&format!("{verb} {what}"), error))?;
-    writeln!(out, "{done} {what}")?;
+    writeln!(out, "{done} {what}{rest}")?;
     if let Some(owner) = other_manager(&pipeline) {
         anstream::eprintln!(
             "{owner} also manages this field and may revert it; change it in the source of {owner} as well"
@@ -83,6 +88,28 @@ fn is_suspended(pipeline: &Pipeline, environment: Option<&str>) -> bool {
             environments.any(|it| it.name == name && it.suspend)
         }
     }
+}
+
+/// What remains suspended after a resume, and the command for it, as the end of a sentence.
+fn still_suspended(pipeline: &Pipeline, environment: Option<&str>) -> String {
+    let (namespace, name) = key(pipeline);
+    if environment.is_some() {
+        return match pipeline.spec.suspend {
+            true => format!("; the pipeline is suspended: sluice resume {name} -n {namespace}"),
+            false => String::new(),
+        };
+    }
+    let environments = pipeline.spec.environments.iter();
+    let names = environments
+        .filter(|it| it.suspend)
+        .map(|it| it.name.as_str());
+    let names: Vec<&str> = names.collect();
+    let (are, Some(first)) = (if names.len() == 1 { "is" } else { "are" }, names.first()) else {
+        return String::new();
+    };
+    let all = clean(&names.join(", "));
+    let first = clean(first);
+    format!("; {all} {are} suspended: sluice resume {name} {first} -n {namespace}")
 }
 
 /// Environments are addressed by index, so the patch tests the name.

@@ -1,11 +1,11 @@
-//! Tables with aligned columns. In a terminal, digests are shortened and rows are cut to its width; a pipe
-//! gets everything.
+//! Tables with aligned columns. Digests are short, except in wide output. In a terminal, rows are cut to its
+//! width; `…` says where something is missing.
 
 use std::io::Write;
 
 use anstyle::Style;
 
-use super::terminal::{PLAIN, clean, columns, cut, paint};
+use super::terminal::{PLAIN, clean, columns, cut, paint, short};
 
 const GAP: &str = "   ";
 
@@ -30,11 +30,10 @@ impl TableCell {
     }
 
     fn shortened(&self) -> Self {
-        let text = match self.text.contains("://") {
-            true => self.text.clone(),
-            false => planner::shortened(&self.text),
-        };
-        Self { text, ..*self }
+        Self {
+            text: short(&self.text),
+            ..*self
+        }
     }
 }
 
@@ -48,6 +47,8 @@ impl<T: AsRef<str>> From<T> for TableCell {
 pub(super) struct TableWriter {
     /// The width of the terminal; `None` if the output is not one.
     limit: Option<usize>,
+    /// Whether digests are written whole.
+    is_wide: bool,
     /// Whether the header is still to be written.
     needs_header: bool,
     widths: Vec<usize>,
@@ -57,8 +58,17 @@ impl TableWriter {
     pub(super) fn new(limit: Option<usize>, has_header: bool) -> Self {
         Self {
             limit,
+            is_wide: false,
             needs_header: has_header,
             widths: Vec::new(),
+        }
+    }
+
+    /// A table of any width, with everything that is known.
+    pub(super) fn wide(has_header: bool) -> Self {
+        Self {
+            is_wide: true,
+            ..Self::new(None, has_header)
         }
     }
 
@@ -109,33 +119,49 @@ impl TableWriter {
     }
 
     fn shown(&self, row: &[TableCell]) -> Vec<TableCell> {
-        match self.limit {
-            Some(_) => row.iter().map(TableCell::shortened).collect(),
-            None => row.to_vec(),
+        match self.is_wide {
+            false => row.iter().map(TableCell::shortened).collect(),
+            true => row.to_vec(),
         }
     }
 }
 
 fn line(row: &[TableCell], widths: &[usize], limit: Option<usize>) -> String {
     let mut line = String::new();
-    let mut used = 0;
+    // Where the text of the last cell ends, and where the next one begins.
+    let (mut end, mut used) = (0, 0);
     let last = row.len().saturating_sub(1);
     for (index, (cell, width)) in row.iter().zip(widths).enumerate() {
         let left = limit.map_or(usize::MAX, |limit| limit.saturating_sub(used));
         if left == 0 {
-            break;
+            return with_hint(line, end, limit);
         }
         let text = cut(&cell.text, left);
         line.push_str(&paint(cell.style, &text));
-        if index == last || left <= *width {
+        if index != last && left <= *width {
+            return with_hint(line, used + columns(&text), limit);
+        }
+        if index == last {
             break;
         }
+        end = used + columns(&text);
         line.push_str(&" ".repeat(width - columns(&text)));
         line.push_str(GAP);
         used += width + GAP.len();
     }
     // What is left of the last column may be nothing but the gap before it.
     line.truncate(line.trim_end().len());
+    line
+}
+
+/// The line up to `end`, followed by `…` for the columns that have no room, if there is room for that.
+fn with_hint(mut line: String, end: usize, limit: Option<usize>) -> String {
+    line.truncate(line.trim_end().len());
+    match limit.map_or(0, |limit| limit.saturating_sub(end)) {
+        0 => {}
+        1 => line.push('…'),
+        _ => line.push_str(" …"),
+    }
     line
 }
 
@@ -200,11 +226,23 @@ mod tests {
     }
 
     #[test]
-    fn digests_are_short_in_a_terminal_only() {
-        let digest = format!("sha256:{}", "ab".repeat(32));
+    fn digests_are_whole_in_wide_tables_only() {
+        let digest = format!("1.0@sha256:{}", "ab".repeat(32));
         let rows = [["web", digest.as_str(), "ready"]];
-        let text = print(&mut TableWriter::new(Some(60), false), &rows);
-        assert_eq!(text, "web   sha256:abababababab   ready\n");
-        assert!(print(&mut TableWriter::new(None, false), &rows).contains(&digest));
+        for width in [Some(60), None] {
+            let text = print(&mut TableWriter::new(width, false), &rows);
+            assert_eq!(text, "web   1.0@abababababab   ready\n");
+        }
+        assert!(print(&mut TableWriter::wide(false), &rows).contains(&digest));
+    }
+
+    #[test]
+    fn columns_without_room_leave_a_hint() {
+        let rows = [["shop", "1.0.0", "all is well"]];
+        // At 12 columns the second one ends exactly at the edge.
+        for width in (8..17).filter(|width| *width != 12) {
+            let text = print(&mut TableWriter::new(Some(width), false), &rows);
+            assert!(text.trim_end().ends_with('…'), "{width}: {text:?}");
+        }
     }
 }

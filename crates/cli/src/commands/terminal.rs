@@ -17,6 +17,8 @@ pub(super) const YELLOW: Style = AnsiColor::Yellow.on_default();
 const CYAN: Style = AnsiColor::Cyan.on_default();
 const MAGENTA: Style = AnsiColor::Magenta.on_default();
 
+/// How many digits of a digest people read.
+const SHORT_DIGEST: usize = 12;
 /// The width of a terminal that does not tell it.
 const DEFAULT_WIDTH: usize = 80;
 
@@ -77,13 +79,34 @@ pub(super) fn clean(text: &str) -> String {
         .collect()
 }
 
-/// A line as it is shown: in a terminal, digests and commits are shortened.
+/// A line as it is shown.
 pub(super) fn shown(line: &str) -> String {
-    let line = clean(line);
-    match width() {
-        Some(_) => planner::shortened(&line),
-        None => line,
+    short(&clean(line))
+}
+
+/// The text with digests and commits as people read them: `6.2.0@756cfacdb73d`. URLs stay whole.
+pub(super) fn short(text: &str) -> String {
+    let words = text.split(' ').map(|word| match word.contains("://") {
+        true => word.to_owned(),
+        false => without_algorithm(&planner::shortened(word)),
+    });
+    words.collect::<Vec<_>>().join(" ")
+}
+
+/// Removes `sha256:` between a version and the digits of its digest.
+fn without_algorithm(word: &str) -> String {
+    let mut parts = word.split("@sha256:");
+    let mut short = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let digits = part.bytes().take_while(u8::is_ascii_hexdigit).count();
+        short.push_str(if digits < SHORT_DIGEST {
+            "@sha256:"
+        } else {
+            "@"
+        });
+        short.push_str(part);
     }
+    short
 }
 
 /// The number of terminal columns of a text.
@@ -129,6 +152,20 @@ pub(super) fn wrap(text: &str, width: Option<usize>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn digests_are_short_and_urls_whole() {
+        let digest = "0123456789abcdef".repeat(4);
+        let text = format!("dev runs 6.2.0@sha256:{digest}, sha256:{digest} https://x/{digest}");
+        let expected =
+            format!("dev runs 6.2.0@0123456789ab, sha256:0123456789ab https://x/{digest}");
+        assert_eq!(short(&text), expected);
+        assert_eq!(short(&short(&text)), expected);
+        assert_eq!(
+            short("latest@sha256:D of 6.1.0-rc.1"),
+            "latest@sha256:D of 6.1.0-rc.1"
+        );
+    }
 
     #[test]
     fn control_characters_are_removed() {

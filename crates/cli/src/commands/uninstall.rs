@@ -21,7 +21,9 @@ use super::{
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
-    /// Also delete the CRDs, and with them all Pipelines, Promotions, GitopsClusters and PipelineTriggers
+    /// Also delete all CRDs that `sluice crds` prints, and with them all Pipelines (of both API groups),
+    /// Promotions, Changes, Freezes, CheckRuns, PipelineTriggers and GitopsClusters, also those of other
+    /// software
     #[arg(long)]
     crds: bool,
     /// Also delete the namespace, with everything else in it

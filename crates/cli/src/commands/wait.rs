@@ -14,7 +14,7 @@ use kube::{
 use super::{
     WaitTimeout,
     cluster::{Cluster, key, promotions_of},
-    terminal::clean,
+    terminal::{clean, shown},
 };
 
 /// How often the state is evaluated without a watch event, in case a watch is lost.
@@ -23,7 +23,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// The flags of commands that can wait for their result.
 #[derive(Debug, clap::Args)]
 pub(super) struct WaitFlags {
-    /// Wait until the environment runs the revision
+    /// Wait for the result: until the environment runs the revision, or until what is cancelled has ended
     #[arg(long)]
     wait: bool,
     /// How long to wait, such as 90s or 10m
@@ -80,7 +80,7 @@ pub(super) async fn wait_until(
             return Ok((pipeline, state));
         };
         if *text != printed {
-            anstream::eprintln!("waiting: {}", clean(text));
+            anstream::eprintln!("waiting: {}", shown(text));
             printed.clone_from(text);
         }
         if tokio::time::timeout_at(deadline, changes.next())
@@ -107,6 +107,19 @@ fn changes(cluster: &Cluster, pipeline: &Pipeline) -> impl Stream<Item = ()> + u
         Some(((), interval))
     });
     stream::select_all([pipelines, promotions, ticks.boxed()])
+}
+
+/// Done when a promotion has ended, in whatever way.
+pub(super) fn ended_state(name: &str, promotions: &[Promotion]) -> WaitState {
+    let promotion = promotions.iter().find(|it| it.name_any() == name);
+    let phase = promotion.map(|it| it.status.as_ref().and_then(|it| it.phase));
+    match phase {
+        Some(Some(phase)) if !phase.is_terminal() => {
+            WaitState::Waiting(format!("promotion {name} is {phase:?}"))
+        }
+        Some(None) => WaitState::Waiting(format!("promotion {name} has not started yet")),
+        _ => WaitState::Done,
+    }
 }
 
 /// Done when all these promotions have succeeded, failed when one of them cannot succeed any more.

@@ -26,7 +26,7 @@ pub(super) struct YamlError {
 }
 
 /// Writes an object as a document.
-pub(super) fn write(out: &mut dyn Write, object: &impl Serialize) -> anyhow::Result<()> {
+pub(crate) fn write(out: &mut dyn Write, object: &impl Serialize) -> anyhow::Result<()> {
     let text = serde_saphyr::to_string(object).context("cannot write an object as YAML")?;
     Ok(write!(out, "---\n{text}")?)
 }

@@ -114,9 +114,3 @@ fn kind(schema: &JSONSchemaProps) -> String {
         _ => "object".to_owned(),
     }
 }
-
-/// The text as the content of a table cell.
-fn cell(text: &str) -> String {
-    let words: Vec<&str> = text.split_whitespace().collect();
-    words.join(" ").replace('|', "\\|").replace('<', "&lt;")
-}

@@ -145,6 +145,11 @@ impl DemoSetup {
         &self.folder
     }
 
+    /// The port of the dashboard.
+    pub(super) fn port(&self) -> u16 {
+        self.rest.port()
+    }
+
     pub(super) fn rest(&self) -> String {
         format!("http://{}", self.rest)
     }

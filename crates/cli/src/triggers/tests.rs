@@ -101,7 +101,11 @@ async fn shown(client: &Client, pipeline: &str, output: TriggersOutput) -> anyho
         connection: commands::ClusterFlags::default(),
     };
     let mut out = Vec::new();
-    write(client, "default", &arguments, &mut out).await?;
+    let cluster = Cluster {
+        client: client.clone(),
+        namespace: "default".to_owned(),
+    };
+    write(&cluster, &arguments, &mut out).await?;
     Ok(String::from_utf8(out)?)
 }
 
@@ -140,18 +144,24 @@ async fn json_output_lists_the_same_triggers() {
     assert_eq!(list[3]["kind"], "PipelineTrigger");
     assert_eq!(list[3]["namespace"], "default");
     assert_eq!(list.as_array().unwrap().len(), 5);
+    let text = shown(&client, "default/shop", TriggersOutput::Yaml).await;
+    let yaml: Value = serde_saphyr::from_str(&text.unwrap()).unwrap();
+    assert_eq!(yaml, list);
 }
 
 #[tokio::test]
 async fn the_error_names_a_missing_pipeline() {
     let client = cluster().await;
-    let error = shown(&client, "else", TriggersOutput::Table)
-        .await
-        .unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "cannot read the pipeline else in namespace default"
-    );
+    for (name, hint) in [
+        ("shpo", "did you mean shop?"),
+        ("else", "namespace default has shop"),
+    ] {
+        let error = shown(&client, name, TriggersOutput::Table).await;
+        assert_eq!(
+            commands::error_text(&error.unwrap_err()),
+            format!("there is no pipeline {name} in namespace default: {hint}")
+        );
+    }
 }
 
 #[tokio::test]

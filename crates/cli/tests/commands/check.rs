@@ -36,7 +36,8 @@ async fn check_names_everything_that_is_missing() {
     ] {
         assert!(output.out.contains(expected), "{expected}: {}", output.out);
     }
-    assert!(output.err.contains("3 checks failed"), "{}", output.err);
+    let failed = "3 checks of namespace default failed";
+    assert!(output.err.contains(failed), "{}", output.err);
     for object in [secret("git"), secret("hmac"), cluster_object("False")] {
         put(&cluster, &object).await;
     }
@@ -103,14 +104,37 @@ async fn check_without_crds_or_rights_says_so() {
     let cluster = TestCluster::new().await;
     let rules = json!([
         {"apiGroups": ["pipelines.weave.works"], "resources": ["pipelines", "promotions"], "verbs": ["get", "list"]},
-        {"apiGroups": ["gitops.weave.works"], "resources": ["gitopsclusters"], "verbs": ["get"]},
     ]);
     let output = cluster.run_as("vera", rules, &["check", "web"]).await;
     for expected in [
         "! rights of vera in namespace default: may see pipelines, see promotions; may not approve",
         "! Secret default/git: not checked: you may not read it",
         "! CRDs: not checked",
+        "! GitopsCluster default/eu: not checked: you may not read it",
     ] {
         assert!(output.out.contains(expected), "{expected}: {}", output.out);
     }
+    let output = cluster.run_as("nora", json!([]), &["check", "web"]).await;
+    assert_eq!(output.code, 1);
+    for expected in [
+        "! rights of nora in namespace default: may nothing",
+        "✖ pipelines: cannot read pipeline default/web",
+    ] {
+        assert!(output.out.contains(expected), "{expected}: {}", output.out);
+    }
+}
+
+/// The result says where it looked: "passed" about an empty namespace misleads.
+#[tokio::test]
+async fn check_says_which_namespace_it_checked() {
+    let cluster = TestCluster::new().await;
+    let output = cluster.run(&["check", "-n", "shop"]).await;
+    assert_eq!(output.code, 0, "{}{}", output.out, output.err);
+    let expected = "! pipelines: there are none in namespace shop; select another with -n";
+    assert!(output.out.contains(expected), "{}", output.out);
+    let expected = "no check of namespace shop failed, 1 warning\n";
+    assert!(output.err.ends_with(expected), "{}", output.err);
+    let output = cluster.run(&["check", "-n", "shop", "default/web"]).await;
+    let expected = "rights of admin in namespace default";
+    assert!(output.out.contains(expected), "{}", output.out);
 }

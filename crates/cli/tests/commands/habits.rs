@@ -311,28 +311,56 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
     }
 }
 
+/// A kubeconfig with one context, `a`.
+fn kubeconfig(folder: &tempfile::TempDir, server: &str) -> String {
+    let file = folder.path().join("kubeconfig");
+    let text = json!({
+        "apiVersion": "v1", "kind": "Config", "current-context": "a",
+        "clusters": [{"name": "a", "cluster": {"server": server}}],
+        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
+        "users": [{"name": "a", "user": {}}],
+    });
+    std::fs::write(&file, text.to_string()).unwrap();
+    file.to_str().unwrap().to_owned()
+}
+
+/// Wrong contexts, wrong protocols and kubeconfigs of demos that have ended.
+#[tokio::test]
+async fn errors_about_the_kubeconfig_say_what_to_do() {
+    let folder = tempfile::tempdir().unwrap();
+    let cluster = TestCluster::new().await;
+    let text = std::fs::read_to_string(cluster.kubeconfig()).unwrap();
+    let (_, address) = text.split_once("https://").unwrap();
+    let address = address.split_whitespace().next().unwrap();
+    let address = address.trim_end_matches('"');
+    let file = kubeconfig(&folder, &format!("http://{address}"));
+    for (typed, expected) in [
+        (
+            vec!["--kubeconfig", &file, "--context", "nope"],
+            "the kubeconfig has no context nope; it has: a",
+        ),
+        (vec!["--kubeconfig", &file], "has to begin with https://"),
+        (
+            vec!["--kubeconfig", "/tmp/sluice-demo-none/sluice/kubeconfig"],
+            "has ended; start another with `sluice demo`",
+        ),
+    ] {
+        let output = offline(&[&typed[..], &["get", "pipelines"]].concat()).await;
+        assert_eq!(output.code, 1);
+        assert!(output.err.contains(expected), "{}", output.err);
+    }
+}
+
 /// The causes of an error are named once each.
 #[tokio::test]
 async fn errors_do_not_repeat_themselves() {
     let folder = tempfile::tempdir().unwrap();
-    let kubeconfig = folder.path().join("kubeconfig");
     let port = {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         listener.local_addr().unwrap().port()
     };
-    let text = json!({
-        "apiVersion": "v1", "kind": "Config", "current-context": "a",
-        "clusters": [{"name": "a", "cluster": {"server": format!("http://127.0.0.1:{port}")}}],
-        "contexts": [{"name": "a", "context": {"cluster": "a", "user": "a"}}],
-        "users": [{"name": "a", "user": {}}],
-    });
-    std::fs::write(&kubeconfig, text.to_string()).unwrap();
-    let typed = [
-        "--kubeconfig",
-        kubeconfig.to_str().unwrap(),
-        "get",
-        "pipelines",
-    ];
+    let file = kubeconfig(&folder, &format!("http://127.0.0.1:{port}"));
+    let typed = ["--kubeconfig", &file, "get", "pipelines"];
     let output = offline(&typed).await;
     assert_eq!(output.code, 1);
     let parts: Vec<&str> = output.err.trim().split(": ").collect();

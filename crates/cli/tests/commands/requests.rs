@@ -306,10 +306,21 @@ async fn suspending_changes_one_field_under_our_name() {
     };
     assert_eq!(suspended, [false, true]);
     assert_eq!(
+        cluster.prints(&["resume", "web"]).await,
+        "resumed web; prod is suspended: sluice resume web prod -n default\n"
+    );
+    assert_eq!(
+        cluster.prints(&["resume", "web"]).await,
+        "web is not suspended; prod is suspended: sluice resume web prod -n default\n"
+    );
+    assert_eq!(
         cluster.prints(&["resume", "web", "prod"]).await,
         "resumed prod of web\n"
     );
-    assert_eq!(cluster.prints(&["resume", "web"]).await, "resumed web\n");
+    assert_eq!(
+        cluster.prints(&["resume", "web"]).await,
+        "web is not suspended\n"
+    );
     let pipeline = cluster.pipeline().await;
     assert!(!pipeline.spec.suspend && !pipeline.spec.environments[1].suspend);
     let managers = pipeline.metadata.managed_fields.unwrap();

@@ -10,7 +10,11 @@ use testbed::{
     shop::ShopPipeline,
 };
 
-use crate::{cluster::Cluster, kubelet};
+use crate::{
+    cluster::Cluster,
+    demo::{free_port, until},
+    kubelet,
+};
 
 const NAMESPACE: &str = "pipeline-system";
 const NAME: &str = "pipeline-controller";
@@ -118,6 +122,27 @@ async fn as_the_readme_says() {
     let blocks: Vec<_> = readme.under("On a cluster").collect();
     assert_eq!(blocks.len(), 2);
     shell.follow_all(blocks).await.unwrap();
+}
+
+/// The cluster that is added is the real one.
+#[tokio::test]
+#[ignore = "needs a real control plane: `cargo xtask test --real`"]
+async fn without_a_cluster() {
+    let guide = Guide::read("docs/install.md").unwrap();
+    let mut cluster = Cluster::start().await;
+    let kubeconfig = cluster.kubeconfig().to_owned();
+    let shell = &mut cluster.shell;
+    fs::write(shell.folder().join("prod.kubeconfig"), kubeconfig).unwrap();
+    for port in ["SLUICE_API_PORT", "SLUICE_HOOKS_PORT", "SLUICE_PORT"] {
+        shell.set(port, free_port().to_string());
+    }
+    let mut blocks = guide.under("Without a cluster");
+    shell.follow(blocks.next().unwrap()).await.unwrap();
+    let started =
+        "KUBECONFIG=$PWD/sluice-data/kubeconfig kubectl get gitopsclusters >/dev/null 2>&1";
+    until(shell, started).await;
+    shell.follow_all(blocks).await.unwrap();
+    until(shell, "sluice get clusters | grep -q 'prod.*True'").await;
 }
 
 /// The names, the rights and the admission policy follow the release.

@@ -53,10 +53,11 @@ async fn on_a_cluster() {
         cluster.shell.output()
     );
     drop(running);
-    for chapter in ["Shards", "Alerts", "Backup"] {
+    for chapter in ["Shards", "Alerts"] {
         let blocks = guide.under(chapter);
         cluster.shell.follow_all(blocks).await.unwrap();
     }
+    backed_up_and_restored(&mut cluster, &guide).await;
     // The shard finds its own objects only, by a Lease of its own.
     let name = "pipeline-controller-payments";
     let _running = kubelet::run(&cluster, &shop, "pipeline-system", name).await;
@@ -68,6 +69,22 @@ async fn on_a_cluster() {
         names.find(|name| name != LEASE)
     };
     shop.until("it does not lead", has_its_own).await;
+}
+
+/// What was rejected is still rejected after all objects were lost.
+async fn backed_up_and_restored(cluster: &mut Cluster, guide: &Guide) {
+    let shell = &mut cluster.shell;
+    let reject = r#"kubectl patch pipeline shop --subresource=status --type=merge \
+        -p '{"status": {"environments": {"prod": {"rejected": ["0.9.0"]}}}}'"#;
+    shell.sh(reject).await.unwrap();
+    shell.follow_all(guide.under("Backup")).await.unwrap();
+    let lose =
+        "kubectl delete promotions --all; kubectl delete pipelines,freezes,gitopsclusters --all -A";
+    shell.sh(lose).await.unwrap();
+    shell.follow_all(guide.under("Restore")).await.unwrap();
+    let rejected =
+        "kubectl get pipeline shop -o jsonpath='{.status.environments.prod.rejected[0]}'";
+    assert_eq!(shell.sh(rejected).await.unwrap(), "0.9.0");
 }
 
 async fn free_port() -> String {

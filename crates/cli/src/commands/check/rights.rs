@@ -20,16 +20,16 @@ const RIGHTS: [(&str, &str, &str); 5] = [
     ("suspend", "pipelines", "suspend"),
 ];
 
-pub(super) async fn check(cluster: &Cluster) -> anyhow::Result<Vec<Check>> {
+pub(super) async fn check(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Check>> {
     let (mut may, mut may_not) = (Vec::new(), Vec::new());
     for (verb, resource, text) in RIGHTS {
-        match is_allowed(cluster, verb, resource).await? {
+        match is_allowed(cluster, namespace, verb, resource).await? {
             true => may.push(text),
             false => may_not.push(text),
         }
     }
     let user = cluster.caller().await?;
-    let subject = format!("rights of {user} in namespace {}", cluster.namespace);
+    let subject = format!("rights of {user} in namespace {namespace}");
     let may = match may.is_empty() {
         true => "nothing".to_owned(),
         false => may.join(", "),
@@ -45,7 +45,12 @@ pub(super) async fn check(cluster: &Cluster) -> anyhow::Result<Vec<Check>> {
     Ok(vec![Check::warning(subject, text)])
 }
 
-async fn is_allowed(cluster: &Cluster, verb: &str, resource: &str) -> anyhow::Result<bool> {
+async fn is_allowed(
+    cluster: &Cluster,
+    namespace: &str,
+    verb: &str,
+    resource: &str,
+) -> anyhow::Result<bool> {
     let group = match resource {
         "promotions" => Promotion::group(&()),
         _ => Pipeline::group(&()),
@@ -53,7 +58,7 @@ async fn is_allowed(cluster: &Cluster, verb: &str, resource: &str) -> anyhow::Re
     let review = SelfSubjectAccessReview {
         spec: SelfSubjectAccessReviewSpec {
             resource_attributes: Some(ResourceAttributes {
-                namespace: Some(cluster.namespace.clone()),
+                namespace: Some(namespace.to_owned()),
                 verb: Some(verb.to_owned()),
                 group: Some(group.into_owned()),
                 resource: Some(resource.to_owned()),

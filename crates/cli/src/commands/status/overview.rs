@@ -6,7 +6,7 @@ use api::Pipeline;
 
 use super::super::{
     cluster::key,
-    terminal::{BOLD, clean, paint, painted_glyph, wrap},
+    terminal::{BOLD, clean, paint, painted_glyph, shown, wrap},
 };
 
 const INDENT: &str = "    ";
@@ -25,9 +25,8 @@ pub(super) fn write(
         let words = clean(&planner::state_text(pipeline, &model));
         writeln!(out, "{} {title}  {words}", painted_glyph(state))?;
         let runs = planner::runs_text(pipeline, &model);
-        let runs = width.map_or(runs.clone(), |_| planner::shortened(&runs));
         for text in [runs].into_iter().chain(holds(pipeline)) {
-            for line in wrap(&clean(&text), room) {
+            for line in wrap(&shown(&text), room) {
                 writeln!(out, "{INDENT}{line}")?;
             }
         }

@@ -14,6 +14,8 @@ use tokio::time::timeout;
 use super::TreeNode;
 use crate::commands::{
     cluster::Cluster,
+    cluster_error::cluster_error,
+    error_text,
     terminal::{DIM, clean, paint, painted_glyph},
 };
 
@@ -60,8 +62,10 @@ impl LeafObjects {
         let clusters: kube::Api<GitopsCluster> = kube::Api::namespaced(self.hub.clone(), namespace);
         let cluster = clusters.get(&reference.name).await;
         let name = format!("{namespace}/{}", reference.name);
-        let cluster =
-            cluster.map_err(|error| format!("cannot read the GitopsCluster {name}: {error}"))?;
+        let cluster = cluster.map_err(|error| {
+            let attempted = format!("read the GitopsCluster {name}");
+            error_text(&cluster_error(&attempted, error))
+        })?;
         let client = self.leaves.client(&cluster).await;
         client.map_err(|because| format!("cannot reach {}: {because}", cluster.name_any()))
     }

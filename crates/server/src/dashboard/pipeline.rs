@@ -18,7 +18,7 @@ use std::{cmp::Reverse, sync::Arc};
 use api::{Pipeline, Promotion, conditions, pipeline::Environment};
 use http::StatusCode;
 use kube::ResourceExt;
-use planner::{EnvironmentForecast, GateVerdict, Hold, HoldReason, Plan};
+use planner::{EnvironmentForecast, Hold, Plan};
 use runtime::ObjectKey;
 
 use super::{
@@ -200,7 +200,7 @@ impl PipelineView<'_> {
             .class("card")
             .child(tag("h2").id(&heading).text(title))
             .child(promotion.map(|promotion| self.decision_or_progress(promotion)))
-            .child(hold.map(|hold| waiting_for(hold, self.why_rejected(name, hold))))
+            .child(hold.map(waiting_for))
             .child(self.forecast_of(name).filter(|_| promotion.is_none()));
         let gates = self.gate_list(environment, index).map(|list| {
             let title = tag("h2").text(format_args!("Gates into {name}"));
@@ -215,44 +215,16 @@ impl PipelineView<'_> {
             .child(gates)
     }
 
-    /// What happened to the revision that an environment does not take again.
-    fn why_rejected(&self, environment: &str, hold: &Hold) -> Option<String> {
-        if hold.reason != HoldReason::Rejected {
-            return None;
-        }
-        let next = self.plan.environments.get(environment)?.next.as_ref()?;
-        let mut ended = self
-            .promotions
-            .iter()
-            .filter(|it| it.spec.environment == environment && it.spec.shown_revision() == *next);
-        let promotion = ended.next()?;
-        if let Some(rejection) = &promotion.spec.rejection {
-            let note = rejection.note.as_deref().filter(|note| !note.is_empty());
-            let note = note.map(|note| format!(": {note}")).unwrap_or_default();
-            return Some(format!("{next} was rejected by {}{note}.", rejection.by));
-        }
-        let message = promotion.status.as_ref()?.message.as_ref()?;
-        Some(format!("Its last promotion: {message}."))
-    }
-
     /// When the environment gets its next revision, and what time alone does not bring.
     fn forecast_of(&self, environment: &str) -> Option<Element> {
         let mut all = self.forecast.iter();
         let forecast = all.find(|it| it.environment == environment)?;
         let is_known = !forecast.waits.is_empty() || !forecast.needs.is_empty();
-        let is_rejected = self.has_failed_gate(environment);
         let text = tag("p")
             .class("forecast")
             .child(tag("strong").text("Forecast "))
             .text(forecast.text());
-        (is_known && !is_rejected).then_some(text)
-    }
-
-    /// Whether the next revision does not enter an environment, however long it waits.
-    fn has_failed_gate(&self, environment: &str) -> bool {
-        let plan = self.plan.environments.get(environment);
-        let mut gates = plan.into_iter().flat_map(|it| &it.gates);
-        gates.any(|it| matches!(it.verdict, GateVerdict::Fail(_)))
+        is_known.then_some(text)
     }
 
     fn is_awaiting_approval(&self, promotion: &Promotion) -> bool {
@@ -282,7 +254,7 @@ impl PipelineView<'_> {
 }
 
 /// Why nothing starts, what resolves that, and when time alone does.
-fn waiting_for(hold: &Hold, history: Option<String>) -> Element {
+fn waiting_for(hold: &Hold) -> Element {
     let opens_at = hold.opens_at.map(|at| {
         tag("span")
             .text(" Opens ")
@@ -293,7 +265,6 @@ fn waiting_for(hold: &Hold, history: Option<String>) -> Element {
         .class("hold")
         .child(tag("strong").text("Waiting: "))
         .text(format_args!("{}. ", hold.sentence))
-        .child(history.map(|text| tag("span").text(format_args!("{text} "))))
         .child(tag("span").text(format_args!("Resolved by: {}.", hold.resolved_by)))
         .child(opens_at)
         .child(tag("small").text(format_args!(" {}", hold.reason.word())))

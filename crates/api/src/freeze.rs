@@ -21,6 +21,7 @@ use crate::{
     kind = "Freeze",
     namespaced,
     shortname = "frz",
+    category = "sluice",
     derive = "Default",
     derive = "PartialEq",
     doc = "A time in which nothing is promoted. Every selector that is set must match; without any, the Freeze covers all Pipelines of its namespace.",

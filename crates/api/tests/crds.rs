@@ -50,6 +50,24 @@ fn definitions_are_as_reviewed() {
     }
 }
 
+/// `kubectl get sluice` lists all our kinds.
+#[test]
+fn kinds_have_a_short_name_a_category_and_an_age() {
+    let ours = api::crds().into_iter().filter(|it| {
+        // The older project's kind is only read.
+        it.spec.group != "pipelines.wego.weave.works"
+    });
+    for definition in ours {
+        let (names, version) = (&definition.spec.names, &definition.spec.versions[0]);
+        let columns = version.additional_printer_columns.iter().flatten();
+        let kind = &names.kind;
+        assert_eq!(names.categories, Some(vec!["sluice".to_owned()]), "{kind}");
+        assert_eq!(names.short_names.iter().flatten().count(), 1, "{kind}");
+        assert!(columns.clone().any(|it| it.name == "Age"), "{kind}");
+        assert!(columns.count() > 1, "{kind}");
+    }
+}
+
 #[test]
 fn the_order_never_changes() {
     let kinds: Vec<_> = api::crds()

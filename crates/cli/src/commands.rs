@@ -27,6 +27,7 @@ mod install;
 mod installed;
 mod line_wrapper;
 mod lint;
+mod message;
 mod output;
 mod plan;
 mod promote;
@@ -56,6 +57,7 @@ use clap::Subcommand;
 pub(crate) use cluster::{Cluster, ClusterFlags};
 pub(crate) use cluster_error::cluster_error;
 use line_wrapper::LineWrapper;
+pub(crate) use message::print_message;
 pub(crate) use yaml::write as write_yaml;
 
 /// The exit codes, as shown in `--help`.

@@ -42,7 +42,7 @@ async fn write(
         TriggersOutput::Yaml => commands::write_yaml(out, &json!(listed))?,
     }
     for note in omitted {
-        anstream::eprintln!("sluice: {note}");
+        commands::print_message(&format!("sluice: {note}"));
     }
     Ok(())
 }

@@ -18,8 +18,9 @@ use super::{
     cluster::{Cluster, ClusterFlags},
     error_text,
     format::count,
+    message::print_message,
     output::OutputFormat,
-    terminal::{GREEN, RED, YELLOW, clean, paint, width, wrap},
+    terminal::{GREEN, RED, YELLOW, clean, paint},
 };
 
 #[derive(Debug, clap::Args)]
@@ -94,16 +95,7 @@ impl Check {
             CheckResult::Failed => ("✖", RED),
         };
         let text = clean(&format!("{}: {}", self.subject, self.text));
-        let room = width().map(|width| width.saturating_sub(2));
-        for (index, line) in wrap(&text, room).iter().enumerate() {
-            let glyph = if index == 0 {
-                paint(style, glyph)
-            } else {
-                " ".to_owned()
-            };
-            writeln!(out, "{glyph} {line}")?;
-        }
-        Ok(())
+        writeln!(out, "{} {text}", paint(style, glyph))
     }
 }
 
@@ -131,7 +123,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         false => format!("namespace {}", arguments.namespace(&cluster)),
     };
     match of(CheckResult::Failed) {
-        0 => anstream::eprintln!("no check of {scope} failed, {warnings}"),
+        0 => print_message(&format!("no check of {scope} failed, {warnings}")),
         failed => bail!("{} of {scope} failed, {warnings}", count(failed, "check")),
     }
     Ok(())

@@ -16,7 +16,9 @@ use kube::{
     api::{ListParams, PostParams},
 };
 
-use super::{cluster_error::cluster_error, format::closest_name, terminal::clean};
+use super::{
+    cluster_error::cluster_error, format::closest_name, message::print_message, terminal::clean,
+};
 use crate::kubeconfig;
 
 /// Not a manager that Flux takes for kubectl, whose changes it reverts.
@@ -142,7 +144,7 @@ impl Cluster {
                 true => "any namespace".to_owned(),
                 false => format!("namespace {}; select another with -n or -A", self.namespace),
             };
-            anstream::eprintln!("no pipelines in {scope}");
+            print_message(&format!("no pipelines in {scope}"));
         }
         Ok(pipelines)
     }

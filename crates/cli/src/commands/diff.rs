@@ -8,6 +8,7 @@ use planner::{CheckProgress, PromotionDiff, SoakProgress};
 use super::{
     cluster::{ClusterFlags, require_environment},
     line_wrapper::LineWrapper,
+    message::print_message,
     terminal::clean,
 };
 
@@ -44,7 +45,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         return Ok(());
     }
     if diffs.is_empty() {
-        anstream::eprintln!("nothing to promote into {environment}");
+        print_message(&format!("nothing to promote into {environment}"));
     }
     let mut out = LineWrapper::new(out);
     for line in diffs.iter().flat_map(lines) {

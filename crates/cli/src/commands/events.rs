@@ -18,6 +18,7 @@ use super::{
     cluster_error::cluster_error,
     format::duration,
     line_wrapper::LineWrapper,
+    message::print_message,
     output::OutputFormat,
     table::{TableCell, TableWriter},
     terminal::{self, PLAIN, YELLOW, wrap},
@@ -88,7 +89,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let document = || json!({"apiVersion": "v1", "kind": "List", "items": events});
     arguments.output.write(out, document, |out| {
         if events.is_empty() {
-            anstream::eprintln!("no events; the API server deletes them after about an hour");
+            print_message("no events; the API server deletes them after about an hour");
             return Ok(());
         }
         write_events(&events, &mut table, out)

@@ -22,6 +22,7 @@ use super::{
     cluster::{Cluster, ClusterFlags},
     cluster_error::cluster_error,
     format::closest_name,
+    message::print_message,
     table::TableWriter,
     terminal, yaml,
 };
@@ -99,7 +100,7 @@ fn report_nothing(arguments: &Arguments, selections: &[Selection], cluster: &Clu
     };
     let kinds = selections.iter().map(|it| it.kind.resource().plural);
     let kinds: Vec<_> = kinds.collect();
-    anstream::eprintln!("no {} in {scope}", kinds.join(", "));
+    print_message(&format!("no {} in {scope}", kinds.join(", ")));
 }
 
 /// Writes tables or names, of several kinds below each other.

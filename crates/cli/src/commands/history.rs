@@ -14,6 +14,7 @@ use super::{
     cluster::{Cluster, ClusterFlags, require_environment},
     format::{age, duration},
     get,
+    message::print_message,
     output::OutputFormat,
     table::{TableCell, TableWriter},
     terminal::{self, clean},
@@ -104,7 +105,7 @@ fn write_rows(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     if promotions.is_empty() {
-        anstream::eprintln!("no promotions yet");
+        print_message("no promotions yet");
         return Ok(());
     }
     let width = terminal::width();

@@ -25,7 +25,8 @@ impl<'a> LineWrapper<'a> {
         Self::with_width(out, terminal::width())
     }
 
-    fn with_width(out: &'a mut dyn Write, width: Option<usize>) -> Self {
+    /// Wraps to a width, if there is one.
+    pub(super) fn with_width(out: &'a mut dyn Write, width: Option<usize>) -> Self {
         Self {
             out,
             width,

@@ -19,6 +19,7 @@ use super::{
     checkout::ManifestCheckout,
     cluster::{ClusterFlags, key, require_environment},
     format::{closest_name, count},
+    message::print_message,
     terminal::{self, BOLD, GREEN, PLAIN, RED, clean, paint},
     yaml,
 };
@@ -61,10 +62,12 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         }
     }
     match values {
-        0 => anstream::eprintln!("nothing to change: the checkout already has {version}"),
+        0 => print_message(&format!(
+            "nothing to change: the checkout already has {version}"
+        )),
         _ => {
             let (values, files) = (count(values, "value"), count(files, "file"));
-            anstream::eprintln!("{values} to change in {files}: {version}");
+            print_message(&format!("{values} to change in {files}: {version}"));
         }
     }
     Ok(())

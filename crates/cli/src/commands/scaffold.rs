@@ -15,6 +15,7 @@ use api::Pipeline;
 use super::{
     checkout::ManifestCheckout,
     cluster::{ClusterFlags, require_environment},
+    message::print_message,
     plan,
     terminal::clean,
 };
@@ -54,7 +55,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let mut checkout = ManifestCheckout::read(&arguments.checkout)?;
     let missing = missing(&pipeline, arguments.environment.as_deref(), &mut checkout)?;
     if missing.is_empty() {
-        anstream::eprintln!("no manifests are missing");
+        print_message("no manifests are missing");
     }
     if arguments.change {
         return propose::propose(arguments, &pipeline, &missing, out).await;
@@ -128,7 +129,7 @@ fn write(
         clean(&manifest.template)
     )?;
     for remark in &manifest.remarks {
-        anstream::eprintln!("{}: {}", clean(&manifest.path), clean(remark));
+        print_message(&format!("{}: {}", clean(&manifest.path), clean(remark)));
     }
     Ok(())
 }

@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::{
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
+    message::print_message,
     terminal::clean,
 };
 
@@ -56,9 +57,9 @@ pub(super) async fn run(
     written.map_err(|error| cluster_error(&format!("{verb} {what}"), error))?;
     writeln!(out, "{done} {what}{rest}")?;
     if let Some(owner) = other_manager(&pipeline) {
-        anstream::eprintln!(
+        print_message(&format!(
             "{owner} also manages this field and may revert it; change it in the source of {owner} as well"
-        );
+        ));
     }
     Ok(())
 }

@@ -24,7 +24,16 @@ const DEFAULT_WIDTH: usize = 80;
 
 /// The width of the terminal, or what `COLUMNS` sets instead; `None` if stdout is not a terminal.
 pub(super) fn width() -> Option<usize> {
-    if !std::io::stdout().is_terminal() {
+    width_of(&std::io::stdout())
+}
+
+/// The same for stderr, which is often a terminal while stdout is a pipe.
+pub(super) fn message_width() -> Option<usize> {
+    width_of(&std::io::stderr())
+}
+
+fn width_of(stream: &impl IsTerminal) -> Option<usize> {
+    if !stream.is_terminal() {
         return None;
     }
     let set = std::env::var("COLUMNS").ok();

@@ -17,6 +17,7 @@ use super::{
     cluster_error::cluster_error,
     install::{self, NAMESPACE},
     installed,
+    message::print_message,
 };
 
 #[derive(Debug, clap::Args)]
@@ -63,7 +64,9 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         objects.extend(find_crds(&cluster.client).await?);
     }
     if objects.is_empty() {
-        anstream::eprintln!("nothing of Sluice is installed in namespace {namespace}");
+        print_message(&format!(
+            "nothing of Sluice is installed in namespace {namespace}"
+        ));
         return Ok(());
     }
     if arguments.dry_run {

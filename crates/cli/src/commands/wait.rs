@@ -14,6 +14,7 @@ use kube::{
 use super::{
     WaitTimeout,
     cluster::{Cluster, key, promotions_of},
+    message::print_message,
     terminal::{clean, shown},
 };
 
@@ -80,7 +81,7 @@ pub(super) async fn wait_until(
             return Ok((pipeline, state));
         };
         if *text != printed {
-            anstream::eprintln!("waiting: {}", shown(text));
+            print_message(&format!("waiting: {}", shown(text)));
             printed.clone_from(text);
         }
         if tokio::time::timeout_at(deadline, changes.next())

@@ -16,6 +16,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     cluster::{Cluster, ClusterFlags, key, promotions_of},
+    message::print_message,
     terminal::clean,
 };
 use updates::PipelineUpdates;
@@ -140,7 +141,7 @@ pub(super) fn handle_error(
         }
     }
     if failures == 1 {
-        anstream::eprintln!("the connection was lost; retrying");
+        print_message("the connection was lost; retrying");
     }
     Ok(())
 }

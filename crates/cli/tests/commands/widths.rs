@@ -12,19 +12,35 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use unicode_width::UnicodeWidthStr;
 
-use crate::cluster::{BINARY, TestCluster};
+use crate::{
+    cluster::{BINARY, TestCluster},
+    offline::{folder, pipeline_file},
+};
 
 const WIDTHS: [usize; 3] = [60, 80, 120];
 const REASON: &str = "no releases while the data centre in Frankfurt is moved, ask the people on call if it cannot wait";
 
 impl TestCluster {
-    /// What a command shows in a terminal, without colours. `script` is the terminal.
+    /// What a command that succeeds shows in a terminal, without colours.
     async fn shows(&self, columns: usize, arguments: &[&str]) -> String {
+        let (is_success, shown) = self.attempt(columns, arguments).await;
+        assert!(is_success, "{arguments:?}: {shown}");
+        shown
+    }
+
+    /// Whether a command succeeds, and what it shows in a terminal on stdout and stderr, without colours.
+    /// `script` is the terminal.
+    async fn attempt(&self, columns: usize, arguments: &[&str]) -> (bool, String) {
         let quoted = arguments.iter().map(|it| format!("'{it}'"));
         let typed = format!("{BINARY} {}", quoted.collect::<Vec<_>>().join(" "));
+        self.attempt_line(columns, &typed).await
+    }
+
+    /// The same for a line of the shell.
+    async fn attempt_line(&self, columns: usize, typed: &str) -> (bool, String) {
         let mut terminal = Command::new("script");
         terminal
-            .args(["--quiet", "--return", "--command", &typed, "/dev/null"])
+            .args(["--quiet", "--return", "--command", typed, "/dev/null"])
             .env_clear()
             .env("HOME", "/nonexistent")
             .env("TERM", "xterm-256color")
@@ -41,8 +57,7 @@ impl TestCluster {
         let output = running.wait_with_output().await.unwrap();
         let shown = anstream::adapter::strip_bytes(&output.stdout).into_vec();
         let shown = String::from_utf8(shown).unwrap().replace('\r', "");
-        assert!(output.status.success(), "{typed}: {shown}");
-        shown
+        (output.status.success(), shown)
     }
 }
 
@@ -219,4 +234,109 @@ async fn documents_are_not_wrapped_in_a_terminal() {
         shown.contains(&format!("long: {}", "x".repeat(60))),
         "{shown}"
     );
+}
+
+/// A manifest with an unknown field, and a release without a marker.
+fn unmarked() -> tempfile::TempDir {
+    let release = "spec:\n  chart:\n    spec:\n      version: 1.0.0\n";
+    let typo = pipeline_file().replace("baseBranch:", "basebranchOfTheRepositoryOfTheFleet:");
+    let files = [
+        ("typo.yaml", typo.as_str()),
+        ("pipeline.yaml", &pipeline_file()),
+        ("production/europe-west-3/release.yaml", release),
+    ];
+    folder(&files)
+}
+
+/// These fail, and say why on stdout and stderr.
+#[tokio::test]
+async fn failures_fit_the_terminal() {
+    let cluster = long_winded().await;
+    let checkout = unmarked();
+    let path = |name: &str| checkout.path().join(name).display().to_string();
+    let (pipeline, typo, root) = (path("pipeline.yaml"), path("typo.yaml"), path(""));
+    let plan = ["plan", &pipeline, "--checkout", &root, "-e", "prod", "-r"];
+    let plan = [&plan[..], &["2.0.0"]].concat();
+    for columns in WIDTHS {
+        for (typed, expected) in [
+            (
+                &["check"][..],
+                "Secret default/git: does not exist; promotions of web into prod need it",
+            ),
+            (
+                &["lint", &typo],
+                "unknown field spec.promotion.strategy.pull-request.basebranchOfTheRepositoryOfTheFleet",
+            ),
+            (
+                &["lint", &typo],
+                "not checked: the settings of the object at",
+            ),
+            (
+                &["lint", &pipeline, "--checkout", &root],
+                "add # {\"$promotion\": \"default:web:prod\"}",
+            ),
+            (&plan, "no file has the marker \"default:web:prod\""),
+            (
+                &[
+                    "explain",
+                    "a-pipeline-that-is-not-there-and-has-a-long-name",
+                ],
+                "a-pipeline-that-is-not-there-and-has-a-long-name",
+            ),
+            (
+                &[
+                    "get",
+                    "pipelines",
+                    "--kubeconfig",
+                    "/nonexistent/folder/of/somebody/else/kubeconfig.yaml",
+                ],
+                "/nonexistent/folder/of/somebody/else/kubeconfig.yaml",
+            ),
+        ] {
+            let (_, shown) = cluster.attempt(columns, typed).await;
+            check_width(&shown, columns, typed);
+            assert!(
+                letters(&shown).contains(&letters(expected)),
+                "{typed:?} at {columns}: {shown}"
+            );
+        }
+    }
+}
+
+/// The lines of a patch and of annotations are for programs, and for copying.
+#[tokio::test]
+async fn patches_and_annotations_are_not_wrapped() {
+    let cluster = long_winded().await;
+    let comment = "# the version of the chart {\"$promotion\": \"default:web:prod\"}";
+    let release = format!("spec:\n  version: 1.0.0 {comment}\n");
+    let checkout = folder(&[
+        ("release.yaml", &release),
+        ("pipeline.yaml", &pipeline_file()),
+    ]);
+    let root = checkout.path().display().to_string();
+    let pipeline = format!("{root}/pipeline.yaml");
+    let typed = ["plan", &pipeline, "-e", "prod", "-r", "2.0.0", "--checkout"];
+    let shown = cluster.shows(60, &[&typed[..], &[&root]].concat()).await;
+    let expected = format!("\n+  version: 2.0.0 {comment}\n");
+    assert!(shown.contains(&expected), "{shown}");
+    let wrong = unmarked();
+    let typo = wrong.path().join("typo.yaml").display().to_string();
+    let (_, shown) = cluster.attempt(60, &["lint", &typo, "-o", "github"]).await;
+    let mut annotations = shown.lines().filter(|it| it.starts_with("::error "));
+    let is_whole = |line: &str| line.contains("did you mean") || line.contains("Required value");
+    assert!(annotations.any(is_whole), "{shown}");
+}
+
+/// Messages are wrapped to the terminal even if the output goes elsewhere.
+#[tokio::test]
+async fn messages_fit_the_terminal_beside_a_pipe() {
+    let cluster = long_winded().await;
+    let checkout = folder(&[("pipeline.yaml", &pipeline_file())]);
+    let file = checkout.path().join("pipeline.yaml").display().to_string();
+    let typed = format!("{BINARY} lint '{file}' > /dev/null");
+    let (is_success, shown) = cluster.attempt_line(60, &typed).await;
+    assert!(is_success, "{shown}");
+    check_width(&shown, 60, &["lint"]);
+    let expected = "not checked: what promotions would change in git; add --checkout FOLDER";
+    assert!(letters(&shown).contains(&letters(expected)), "{shown}");
 }

@@ -13,6 +13,8 @@ use serde_json::json;
 use super::super::{
     format::count,
     get::write_json,
+    line_wrapper::LineWrapper,
+    message::print_message,
     terminal::{RED, YELLOW, clean, paint},
 };
 
@@ -110,7 +112,7 @@ impl LintReport {
             self.write_json(errors, warnings, out)?;
         } else {
             for skipped in &self.skipped {
-                anstream::eprintln!("not checked: {skipped}");
+                print_message(&format!("not checked: {skipped}"));
             }
         }
         let objects = count(self.objects, "object");
@@ -121,7 +123,7 @@ impl LintReport {
         if self.objects == 0 {
             bail!("found no objects of Sluice's kinds");
         }
-        anstream::eprintln!("{objects} checked, no errors, {warnings}");
+        print_message(&format!("{objects} checked, no errors, {warnings}"));
         Ok(())
     }
 
@@ -154,6 +156,7 @@ fn write_text(file: &Path, finding: &Finding, out: &mut dyn Write) -> std::io::R
     let style = if finding.is_error { RED } else { YELLOW };
     let location = clean(&format!("{}:{}", file.display(), finding.line));
     let severity = paint(style, finding.severity());
+    let mut out = LineWrapper::new(out);
     writeln!(out, "{location}: {severity}: {}", clean(&finding.text))
 }
 

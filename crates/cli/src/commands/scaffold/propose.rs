@@ -20,6 +20,7 @@ use super::super::{
     WaitTimeout,
     cluster::{Cluster, FIELD_MANAGER, key},
     cluster_error::cluster_error,
+    message::print_message,
     terminal::clean,
     yaml,
 };
@@ -56,10 +57,10 @@ pub(super) async fn propose(
         return wait(arguments, &cluster, namespace, &stored).await;
     }
     if !stored.is_empty() {
-        anstream::eprintln!(
+        print_message(&format!(
             "the controller opens a pull request for each change; list them with `sluice get changes -n \
              {namespace} -o wide`, or use --wait"
-        );
+        ));
     }
     Ok(())
 }
@@ -149,7 +150,7 @@ async fn wait(
                 _ => left += 1,
             }
             if *printed != text {
-                anstream::eprintln!("{text}");
+                print_message(&text);
                 *printed = text;
             }
         }

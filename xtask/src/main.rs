@@ -4,6 +4,7 @@ mod advisories;
 mod bench;
 mod check;
 mod command;
+mod counts;
 mod crate_dependencies;
 mod fuzz;
 mod generate;
@@ -11,6 +12,7 @@ mod kube;
 mod licences;
 mod mutants;
 mod sbom;
+mod soak;
 mod test;
 
 use std::io::Write;
@@ -50,16 +52,33 @@ enum Task {
     },
     /// Run a randomized test with different seeds for some time
     Fuzz {
-        /// Name; without it, the available names are listed
+        /// Name, or `all`; without it, the available names are listed
         name: Option<String>,
-        /// Duration
+        /// Duration, of all together
         #[arg(default_value_t = 60)]
         seconds: u64,
+    },
+    /// Count instructions of the planner and the embedded API under callgrind, and compare with
+    /// xtask/counts.toml
+    Counts {
+        /// Store what was counted instead
+        #[arg(long)]
+        write: bool,
     },
     /// Break one guard at a time in a copy of the workspace, and expect the named test to fail
     Mutants {
         /// Part of the name, guard or package of a mutation; without it, all are tried
         filter: Option<String>,
+    },
+    /// Run a fleet under continuous releases, faults and approvals; fails if memory, open files, tasks, log
+    /// volume or API writes grow
+    Soak {
+        /// Duration
+        #[arg(default_value_t = 60.0)]
+        minutes: f64,
+        /// The plot
+        #[arg(long, default_value = "target/soak.svg")]
+        svg: std::path::PathBuf,
     },
     /// Write the software bill of materials of the binary (CycloneDX, JSON)
     Sbom {
@@ -83,7 +102,9 @@ fn main() -> anyhow::Result<()> {
             real,
             further,
         } => bench::bench(name.as_deref(), real, &further),
+        Task::Counts { write } => counts::counts(write),
         Task::Mutants { filter } => mutants::mutants(filter.as_deref()),
+        Task::Soak { minutes, svg } => soak::soak(minutes, &svg),
         Task::Sbom { file } => sbom::sbom(&file),
         Task::Kube => {
             let folder = kube::kube()?;

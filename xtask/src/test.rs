@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use crate::{
     command::{cargo, is_installed, run},
-    kube,
+    counts, kube,
 };
 
 /// Programs that tests need, and their Debian packages.
@@ -20,6 +20,9 @@ const NEEDED: &[(&str, &str)] = &[
 
 /// Optional: tests that need it are skipped with a message.
 const BROWSER: &[(&str, &str)] = &[("chromium", "chromium")];
+
+/// Optional: instructions are not counted without it.
+const COUNTER: &[(&str, &str)] = &[("valgrind", "valgrind")];
 
 /// Suites that also run against a real server, with a filter for their tests.
 const REAL_SUITES: &[(&str, &str)] = &[
@@ -50,13 +53,17 @@ pub(crate) fn test() -> anyhow::Result<()> {
     if let Err(error) = install_missing(BROWSER) {
         eprintln!("WARNING: the dashboard will not be tested in a browser: {error:#}");
     }
+    if let Err(error) = install_missing(COUNTER) {
+        eprintln!("WARNING: instructions will not be counted: {error:#}");
+    }
     let mut all = cargo(&["test", "--workspace", "--locked"]);
     if env::var_os(SEED.0).is_none() {
         all.env(SEED.0, SEED.1);
     }
     run(&mut all)?;
     // The same suite again, with the file store.
-    run(suite("conformance").env("SLUICE_TEST_API", "file"))
+    run(suite("conformance").env("SLUICE_TEST_API", "file"))?;
+    counts::counts(false)
 }
 
 /// Runs the suites that support it against a real kube-apiserver, and kubectl against both servers.

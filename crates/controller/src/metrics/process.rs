@@ -51,6 +51,14 @@ impl Collector for Process {
         if let Some(files) = open_files() {
             encode_gauge(&mut encoder, "process_open_fds", "Open files", files)?;
         }
+        if let Some(tasks) = tasks() {
+            encode_gauge(
+                &mut encoder,
+                "sluice_tasks",
+                "Tasks of the async runtime",
+                tasks,
+            )?;
+        }
         encode_gauge(
             &mut encoder,
             "process_start_time_seconds",
@@ -86,6 +94,13 @@ fn resident_bytes() -> Option<f64> {
 fn open_files() -> Option<f64> {
     let files = fs::read_dir("/proc/self/fd").ok()?.count();
     u32::try_from(files).ok().map(f64::from)
+}
+
+/// Tasks that have not ended; a number that only grows is a leak.
+fn tasks() -> Option<f64> {
+    let runtime = tokio::runtime::Handle::try_current().ok()?;
+    let tasks = runtime.metrics().num_alive_tasks();
+    u32::try_from(tasks).ok().map(f64::from)
 }
 
 /// Encodes one gauge without labels.

@@ -214,9 +214,55 @@ fn split_batch(mut output: &[u8]) -> Option<Vec<Vec<u8>>> {
         let end = output.iter().position(|byte| *byte == b'\n')?;
         let header = std::str::from_utf8(&output[..end]).ok()?;
         let size: usize = header.rsplit(' ').next()?.parse().ok()?;
-        let content = output.get(end + 1..end + 1 + size)?;
+        let after_content = (end + 1).checked_add(size)?;
+        let content = output.get(end + 1..after_content)?;
         contents.push(content.to_vec());
-        output = output.get(end + 2 + size..)?;
+        output = output.get(after_content.checked_add(1)?..)?;
     }
     Some(contents)
+}
+
+#[cfg(test)]
+mod tests {
+    use testbed::damage::for_each_case;
+
+    use super::*;
+
+    const ID: &str = "00112233445566778899aabbccddeeff00112233";
+
+    #[test]
+    fn the_output_of_git_is_read() {
+        let batch = format!("{ID} blob 3\na\nb\n{ID} blob 0\n\n");
+        let contents = split_batch(batch.as_bytes()).expect("contents");
+        assert_eq!(contents, [b"a\nb".to_vec(), Vec::new()]);
+        let entry = parse_entry(&format!("100644 blob {ID}    12\ta folder/b.yaml"));
+        let entry = entry.expect("an entry");
+        assert_eq!((entry.size, entry.path.as_str()), (12, "a folder/b.yaml"));
+    }
+
+    #[test]
+    fn a_size_that_no_content_has_is_refused() {
+        for size in [usize::MAX, usize::MAX - 1, usize::MAX / 2, 4] {
+            let batch = format!("{ID} blob {size}\nabc\n");
+            assert_eq!(split_batch(batch.as_bytes()), None, "{size}");
+        }
+    }
+
+    #[test]
+    fn damaged_output_of_git_does_no_harm() {
+        let batch = format!("{ID} blob 3\na\nb\n{ID} blob 5\n12345\n{ID} missing\n");
+        let entry = format!("100644 blob {ID}    12\ta folder/b.yaml");
+        for_each_case(|damage| {
+            for _ in 0..50 {
+                let damaged = damage.bytes(batch.as_bytes());
+                let contents = split_batch(&damaged).unwrap_or_default();
+                let bytes: usize = contents.iter().map(Vec::len).sum();
+                assert!(bytes <= damaged.len());
+                let damaged = damage.bytes(entry.as_bytes());
+                if let Some(entry) = std::str::from_utf8(&damaged).ok().and_then(parse_entry) {
+                    assert!(!entry.path.is_empty() || damaged.ends_with(b"\t"));
+                }
+            }
+        });
+    }
 }

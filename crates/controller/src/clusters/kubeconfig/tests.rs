@@ -161,3 +161,47 @@ async fn a_server_that_is_no_cluster_is_not_called_and_its_body_never_shown() {
     }
     assert_eq!(calls.load(Ordering::Relaxed), 2);
 }
+
+/// Kubeconfigs as clusters hand them out, and with everything that is refused.
+const KUBECONFIGS: &[&str] = &[
+    "apiVersion: v1\nkind: Config\nclusters: [{name: c, cluster: {server: 'https://leaf.example:6443', \
+     certificate-authority-data: YQ==, tls-server-name: x}}]\n\
+     users: [{name: u, user: {token: token-of-a-cluster, username: u}}]\n\
+     contexts: [{name: x, context: {cluster: c, user: u, namespace: n}}]\ncurrent-context: x\n",
+    "clusters:\n- name: c\n  cluster: {server: 'https://10.0.0.1', proxy-url: 'http://p.example', \
+     certificate-authority: /etc/passwd, insecure-skip-tls-verify: true}\nusers:\n- name: u\n  user: {exec: \
+     {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, id]}, tokenFile: /etc/passwd}\n\
+     contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n",
+];
+
+/// Damaged kubeconfigs are refused, or they neither run nor read nor reach anything that the policy forbids.
+#[test]
+fn damaged_kubeconfigs_are_refused_or_harmless() {
+    testbed::tls::install_provider();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all();
+    let runtime = { runtime }.build().expect("a runtime");
+    let accepted = AtomicUsize::new(0);
+    testbed::damage::for_each_case(|damage| {
+        for _ in 0..20 {
+            let text = damage.pick(KUBECONFIGS);
+            let text = damage.bytes(text.as_bytes());
+            let text = String::from_utf8_lossy(&text);
+            let Ok(kubeconfig) = Kubeconfig::from_yaml(&text) else {
+                continue;
+            };
+            if check(&kubeconfig).is_err() {
+                continue;
+            }
+            let users = kubeconfig.auth_infos.iter();
+            for user in users.filter_map(|it| it.auth_info.as_ref()) {
+                assert!(user.exec.is_none() && user.token_file.is_none(), "{text}");
+            }
+            let connected = runtime.block_on(connect(kubeconfig, KubeconfigPolicy::default()));
+            match connected {
+                Ok(_) => drop(accepted.fetch_add(1, Ordering::SeqCst)),
+                Err(because) => assert!(because.len() < 4096 && !because.contains("token-of-a-cluster")),
+            }
+        }
+    });
+    assert!(accepted.load(Ordering::SeqCst) > 0, "some are intact");
+}

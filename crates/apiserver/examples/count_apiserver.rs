@@ -42,7 +42,8 @@ async fn main() {
             }
             "patch" => {
                 let patch = json!({"data": {"a": format!("text-{number:04}")}});
-                let patched = maps.patch("stored-7", &PatchParams::default(), &Patch::Merge(&patch));
+                let patched =
+                    maps.patch("stored-7", &PatchParams::default(), &Patch::Merge(&patch));
                 patched.await.unwrap();
             }
             "list" => {

@@ -89,7 +89,12 @@ fn main() {
     for _ in 0..times {
         match function.as_str() {
             "fold" => drop(black_box(planner::fold(&pipeline, &seen, now))),
-            "plan" => drop(black_box(planner::plan(&pipeline, &model, &promotions, now))),
+            "plan" => drop(black_box(planner::plan(
+                &pipeline,
+                &model,
+                &promotions,
+                now,
+            ))),
             "attempt" => {
                 let input = AttemptInput {
                     pipeline: Some(&pipeline),

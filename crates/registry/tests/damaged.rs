@@ -43,7 +43,10 @@ impl DamagedRegistry {
         let (mut status, mut body) = match request.url.path() {
             "/token" => (200, damage.json(&json!({"token": "t", "expires_in": 60}))),
             _ if is_authorized || damage.once_in(3) => (200, damage.json(&manifest())),
-            _ => (401, damage.json(&json!({"errors": [{"code": "UNAUTHORIZED"}]}))),
+            _ => (
+                401,
+                damage.json(&json!({"errors": [{"code": "UNAUTHORIZED"}]})),
+            ),
         };
         if damage.once_in(6) {
             let codes = [200, 201, 204, 301, 307, 400, 401, 403, 404, 429, 500, 503];
@@ -148,7 +151,10 @@ async fn run_case(seed: u64) {
         let requests = std::mem::take(&mut *transport.requests.lock().unwrap());
         assert!(requests.len() <= MANY, "{} requests", requests.len());
         let is_leak = |it: &(String, bool)| it.0 == ELSEWHERE && it.1;
-        assert!(!requests.iter().any(is_leak), "credentials follow a redirect");
+        assert!(
+            !requests.iter().any(is_leak),
+            "credentials follow a redirect"
+        );
     }
 }
 

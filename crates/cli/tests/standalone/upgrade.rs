@@ -42,18 +42,19 @@ const PROMOTIONS: [&str; 7] = [
     "stock prod 1.1.0 Running",
 ];
 
-fn unpack_into(data: &Path) {
+/// Makes a data folder from a packed store.
+pub(crate) fn unpack(packed: &str, data: &Path) {
     std::fs::create_dir(data).unwrap();
     let store = File::create(data.join("store")).unwrap();
     let unpacked = Command::new("gzip")
-        .args(["-dc", STORE])
+        .args(["-dc", packed])
         .stdin(Stdio::null())
         .stdout(store)
         .status();
-    assert!(unpacked.unwrap().success(), "gzip unpacks {STORE}");
+    assert!(unpacked.unwrap().success(), "gzip unpacks {packed}");
 }
 
-async fn all<K>(client: &Client) -> Vec<K>
+pub(crate) async fn all<K>(client: &Client) -> Vec<K>
 where
     K: Resource<Scope = kube::core::NamespaceResourceScope>
         + Clone
@@ -94,7 +95,7 @@ async fn until_promotion(client: &Client, wanted: &str) {
     unreachable!("no promotion becomes {wanted}: {drawn:?}");
 }
 
-fn sluice(data: &Path, arguments: &[&str]) -> String {
+pub(crate) fn sluice(data: &Path, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_sluice"))
         .args(arguments)
         .arg("--kubeconfig")
@@ -127,7 +128,7 @@ async fn deploy(client: &Client, namespace: &str, version: &str) {
 async fn the_store_of_an_older_version_is_read_and_nothing_starts_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    unpack_into(&data);
+    unpack(STORE, &data);
     let (_running, client, _) = start(&data).await;
 
     let names: Vec<_> = all::<Pipeline>(&client).await;
@@ -166,7 +167,7 @@ async fn the_store_of_an_older_version_is_read_and_nothing_starts_by_itself() {
 async fn what_waited_in_an_older_version_goes_on_in_this_one() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    unpack_into(&data);
+    unpack(STORE, &data);
     let (_running, client, _) = start(&data).await;
 
     sluice(&data, &["approve", "shop", "prod"]);

@@ -137,3 +137,76 @@ fn workload(kind: &str, name: &str, image: &str) -> Value {
         },
     })
 }
+
+/// The pipelines of the next test.
+const PIPELINES: usize = 50;
+/// The size of the status of a pipeline with one target, as JSON.
+const STATUS_BYTES: usize = 900;
+/// Reads of the hub for the first sync: lists and watches of each kind, and the Secret of the leaf.
+const FIRST_READS: usize = 30;
+
+/// How many requests are writes, and how many are reads, of the hub.
+fn hub_writes_and_reads(requests: &[String]) -> (usize, usize) {
+    let mut counts = (0, 0);
+    for line in requests {
+        let (count, what) = line.split_once(' ').unwrap();
+        let count: usize = count.parse().unwrap();
+        match what {
+            _ if !what.starts_with("hub ") => {}
+            _ if what.contains(" GET ") || what.contains(" WATCH ") => counts.1 += count,
+            _ => counts.0 += count,
+        }
+    }
+    counts
+}
+
+#[tokio::test(start_paused = true)]
+async fn fifty_pipelines_cost_one_write_each_at_first_and_at_each_change() {
+    let mut world = World::new().await;
+    world.stop();
+    let leaf = world.leaf("dev").await.client();
+    for number in 0..PIPELINES {
+        let name = format!("app-{number}");
+        namespace(&leaf, &name).await;
+        deploy(&leaf, &release(&name, "app", "1.0.0")).await;
+        world
+            .pipeline(&name, spec(&format!("dev=dev/{name}")))
+            .await;
+    }
+    let requests = Requests::default();
+    world.serve("dev", requests.count("leaf", &leaf));
+    let hub = requests.count("hub", &world.hub.client());
+    world.restart_through(hub, Settings::default());
+    for number in 0..PIPELINES {
+        world
+            .expect(&format!("app-{number}"), "dev[1.0.0 ok]")
+            .await;
+    }
+    tokio::time::sleep(Duration::from_secs(60)).await;
+    let first = requests.take();
+    let (writes, reads) = hub_writes_and_reads(&first);
+    // Each status, and that of the cluster.
+    assert!(writes <= PIPELINES + 2, "{writes} writes: {first:#?}");
+    assert!(reads <= FIRST_READS, "{reads} reads: {first:#?}");
+    for pipeline in world.pipelines().list(&Default::default()).await.unwrap() {
+        let bytes = serde_json::to_vec(&pipeline.status).unwrap().len();
+        assert!(
+            bytes <= STATUS_BYTES,
+            "{bytes} bytes: {:?}",
+            pipeline.status
+        );
+    }
+    for number in 0..PIPELINES {
+        let app = release(&format!("app-{number}"), "app", "");
+        set_status(&leaf, &app, &released("1.0.1", true)).await;
+    }
+    for number in 0..PIPELINES {
+        world
+            .expect(&format!("app-{number}"), "dev[1.0.1 ok]")
+            .await;
+    }
+    let changed = requests.take();
+    let (writes, reads) = hub_writes_and_reads(&changed);
+    assert!(writes <= PIPELINES, "{writes} writes: {changed:#?}");
+    assert_eq!(reads, 0, "{changed:#?}");
+}

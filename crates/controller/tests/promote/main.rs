@@ -12,6 +12,7 @@
 mod approved_changes;
 mod artifacts;
 mod checks;
+mod counts;
 mod faults;
 mod feedback;
 mod fleet;

@@ -17,7 +17,9 @@ const FILES: &[&str] = &[
     "\u{feff}{a: 1, # {\"$promotion\": \"team:app:prod\"}\r\n b: \"x # y\", c: !!str 5}\r\n",
 ];
 
-const VALUES: &[&str] = &["2.0.0", "true", "it's", "a: b", "#", "0644", "- x", "é", "\"q\"", "~"];
+const VALUES: &[&str] = &[
+    "2.0.0", "true", "it's", "a: b", "#", "0644", "- x", "é", "\"q\"", "~",
+];
 
 /// The documents as another parser reads them. Nothing if it does not, as for duplicate keys.
 fn parsed(text: &str) -> Option<Vec<Value>> {
@@ -84,5 +86,9 @@ fn an_edit_of_a_damaged_file_changes_the_marked_values_or_nothing() {
             edited.set(edited.get() + usize::from(is_edited));
         }
     });
-    assert!(edited.get() > 20, "enough files are still edited: {}", edited.get());
+    assert!(
+        edited.get() > 20,
+        "enough files are still edited: {}",
+        edited.get()
+    );
 }

@@ -100,8 +100,18 @@ impl DamagedForge {
             status = StatusCode::from_u16(code).unwrap_or(status);
         }
         if damage.once_in(6) {
-            let names = ["link", "etag", "retry-after", "x-ratelimit-remaining", "x-ratelimit-reset"];
-            let names = [names.as_slice(), &["x-oauth-scopes", "location", "x-next-page"]].concat();
+            let names = [
+                "link",
+                "etag",
+                "retry-after",
+                "x-ratelimit-remaining",
+                "x-ratelimit-reset",
+            ];
+            let names = [
+                names.as_slice(),
+                &["x-oauth-scopes", "location", "x-next-page"],
+            ]
+            .concat();
             let name = damage.pick(&names);
             if let Ok(value) = HeaderValue::from_bytes(damage.word().as_bytes()) {
                 headers.insert(name, value);
@@ -164,7 +174,11 @@ fn check<T>(called: &str, result: Result<T, Error>) -> Option<T> {
         source = cause.source();
     }
     assert!(!text.contains(TOKEN), "{called}: {text}");
-    assert!(text.len() <= LONGEST_MESSAGE, "{called}: {} bytes", text.len());
+    assert!(
+        text.len() <= LONGEST_MESSAGE,
+        "{called}: {} bytes",
+        text.len()
+    );
     assert!(!error.reason().is_empty());
     None
 }

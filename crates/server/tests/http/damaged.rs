@@ -28,11 +28,31 @@ enum Signature {
 fn hooks() -> Vec<(&'static str, Value, Signature)> {
     let check = json!({"revision": "5.0.0", "passed": true, "message": "done", "url": "https://x.example/1"});
     vec![
-        ("/promotion/default/app/dev", event("app-dev", "5.0.0"), Signature::Body),
-        ("/promotion/default/app/dev", event("app-dev", "5.0.0"), Signature::None),
-        ("/approval/default/app/prod/5.0.0", json!({}), Signature::WholeCall),
-        ("/release/default/app", json!({"revision": "6.0.0"}), Signature::WholeCall),
-        ("/check/default/app/prod/ticket", check, Signature::WholeCall),
+        (
+            "/promotion/default/app/dev",
+            event("app-dev", "5.0.0"),
+            Signature::Body,
+        ),
+        (
+            "/promotion/default/app/dev",
+            event("app-dev", "5.0.0"),
+            Signature::None,
+        ),
+        (
+            "/approval/default/app/prod/5.0.0",
+            json!({}),
+            Signature::WholeCall,
+        ),
+        (
+            "/release/default/app",
+            json!({"revision": "6.0.0"}),
+            Signature::WholeCall,
+        ),
+        (
+            "/check/default/app/prod/ticket",
+            check,
+            Signature::WholeCall,
+        ),
         ("/inputs/default/app/prod", json!(null), Signature::None),
     ]
 }
@@ -51,23 +71,59 @@ fn rest() -> Vec<(&'static str, &'static str, Value)> {
     vec![
         ("POST", "/api/v1/freezes/default", freeze),
         ("POST", "/api/v1/changes/default", change),
-        ("POST", "/api/v1/pipelines/default/app/environments/prod/promote", act.clone()),
-        ("POST", "/api/v1/pipelines/default/app/environments/prod/approve", act.clone()),
-        ("POST", "/api/v1/pipelines/default/app/environments/prod/reject", act.clone()),
-        ("POST", "/api/v1/pipelines/default/app/environments/prod/rollback", act.clone()),
-        ("POST", "/api/v1/pipelines/default/app/environments/prod/cancel", act),
+        (
+            "POST",
+            "/api/v1/pipelines/default/app/environments/prod/promote",
+            act.clone(),
+        ),
+        (
+            "POST",
+            "/api/v1/pipelines/default/app/environments/prod/approve",
+            act.clone(),
+        ),
+        (
+            "POST",
+            "/api/v1/pipelines/default/app/environments/prod/reject",
+            act.clone(),
+        ),
+        (
+            "POST",
+            "/api/v1/pipelines/default/app/environments/prod/rollback",
+            act.clone(),
+        ),
+        (
+            "POST",
+            "/api/v1/pipelines/default/app/environments/prod/cancel",
+            act,
+        ),
         (
             "POST",
             "/api/v1/pipelines/default/app/environments/prod/checks/ticket/report",
             json!({"passed": true, "revision": "5.0.0", "message": "why", "url": "https://x.example"}),
         ),
-        ("POST", "/api/v1/pipelines/default/app/suspend", json!({"reason": "x"})),
+        (
+            "POST",
+            "/api/v1/pipelines/default/app/suspend",
+            json!({"reason": "x"}),
+        ),
         ("POST", "/api/v1/pipelines/default/app/resume", json!({})),
         ("GET", pipeline, json!(null)),
         ("GET", "/api/v1/pipelines?limit=5&continue=x", json!(null)),
-        ("GET", "/api/v1/images?scope=clusters&cluster=eu", json!(null)),
-        ("GET", "/api/v1/pipelines/default/app/forecast?until=2026-12-01T00:00:00Z", json!(null)),
-        ("GET", "/api/v1/pipelines/default/app/environments/prod/diff", json!(null)),
+        (
+            "GET",
+            "/api/v1/images?scope=clusters&cluster=eu",
+            json!(null),
+        ),
+        (
+            "GET",
+            "/api/v1/pipelines/default/app/forecast?until=2026-12-01T00:00:00Z",
+            json!(null),
+        ),
+        (
+            "GET",
+            "/api/v1/pipelines/default/app/environments/prod/diff",
+            json!(null),
+        ),
         ("DELETE", "/api/v1/freezes/default/x", json!(null)),
     ]
 }
@@ -77,7 +133,17 @@ fn damaged_path(damage: &mut Damage, path: &str) -> String {
     if !damage.once_in(4) {
         return path.to_owned();
     }
-    let odd = ["%00", "%2e%2e", "%ff", "//", "%0a", "+", "?a=%", "%F0%9F%98%80", "&limit=-1"];
+    let odd = [
+        "%00",
+        "%2e%2e",
+        "%ff",
+        "//",
+        "%0a",
+        "+",
+        "?a=%",
+        "%F0%9F%98%80",
+        "&limit=-1",
+    ];
     let at = 1 + damage.below(path.len() - 1);
     format!("{}{}{}", &path[..at], damage.pick(&odd), &path[at..])
 }
@@ -90,7 +156,9 @@ fn hook_request(damage: &mut Damage) -> Option<Request<Body>> {
     let request = match signature {
         Signature::None => Request::post(&path).body(Body::from(body)).ok()?,
         // A signature is of text; other bytes are sent without one.
-        _ if std::str::from_utf8(&body).is_err() => Request::post(&path).body(Body::from(body)).ok()?,
+        _ if std::str::from_utf8(&body).is_err() => {
+            Request::post(&path).body(Body::from(body)).ok()?
+        }
         Signature::Body => {
             let text = String::from_utf8(body).ok()?;
             let request = Request::post(&path).header("X-Signature", sign(KEY, &text));
@@ -120,7 +188,9 @@ fn rest_request(damage: &mut Damage) -> Option<Request<Body>> {
         .header("Authorization", format!("Bearer {TOKEN}"))
         .header("Content-Type", "application/json");
     if let Ok(accept) = http::HeaderValue::from_bytes(accept.as_bytes()) {
-        request = request.header("Accept", accept.clone()).header("If-None-Match", accept);
+        request = request
+            .header("Accept", accept.clone())
+            .header("If-None-Match", accept);
     }
     request.body(Body::from(body)).ok()
 }

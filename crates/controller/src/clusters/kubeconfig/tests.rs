@@ -199,7 +199,9 @@ fn damaged_kubeconfigs_are_refused_or_harmless() {
             let connected = runtime.block_on(connect(kubeconfig, KubeconfigPolicy::default()));
             match connected {
                 Ok(_) => drop(accepted.fetch_add(1, Ordering::SeqCst)),
-                Err(because) => assert!(because.len() < 4096 && !because.contains("token-of-a-cluster")),
+                Err(because) => {
+                    assert!(because.len() < 4096 && !because.contains("token-of-a-cluster"))
+                }
             }
         }
     });

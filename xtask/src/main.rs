@@ -69,6 +69,9 @@ enum Task {
     Mutants {
         /// Part of the name, guard or package of a mutation; without it, all are tried
         filter: Option<String>,
+        /// Instead try everything that `cargo mutants` can change in the lines that differ from this commit
+        #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "main", conflicts_with = "filter")]
+        changed: Option<String>,
     },
     /// Run a fleet under continuous releases, faults and approvals; fails if memory, open files, tasks, log
     /// volume or API writes grow
@@ -103,7 +106,11 @@ fn main() -> anyhow::Result<()> {
             further,
         } => bench::bench(name.as_deref(), real, &further),
         Task::Counts { write } => counts::counts(write),
-        Task::Mutants { filter } => mutants::mutants(filter.as_deref()),
+        Task::Mutants {
+            changed: Some(base),
+            ..
+        } => mutants::changed(&base),
+        Task::Mutants { filter, .. } => mutants::mutants(filter.as_deref()),
         Task::Soak { minutes, svg } => soak::soak(minutes, &svg),
         Task::Sbom { file } => sbom::sbom(&file),
         Task::Kube => {

@@ -4,6 +4,7 @@
 //! The list has a mutation for every gate of the planner and for the invariants that tests of single crates
 //! can show. The working tree is not changed; copy and build are in `target/mutants` and are used again.
 
+mod changed;
 mod list;
 
 use std::fs;
@@ -14,6 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::{cargo, output, root};
+pub(crate) use changed::changed;
 use list::Mutation;
 
 /// How a test run of a mutated crate ended.

@@ -178,8 +178,8 @@ const KUBECONFIGS: &[&str] = &[
 #[test]
 fn damaged_kubeconfigs_are_refused_or_harmless() {
     testbed::tls::install_provider();
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all();
-    let runtime = { runtime }.build().expect("a runtime");
+    let mut runtime = tokio::runtime::Builder::new_current_thread();
+    let runtime = runtime.enable_all().build().expect("a runtime");
     let accepted = AtomicUsize::new(0);
     testbed::damage::for_each_case(|damage| {
         for _ in 0..20 {

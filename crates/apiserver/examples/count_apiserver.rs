@@ -42,9 +42,8 @@ async fn main() {
             }
             "patch" => {
                 let patch = json!({"data": {"a": format!("text-{number:04}")}});
-                let patched =
-                    maps.patch("stored-7", &PatchParams::default(), &Patch::Merge(&patch));
-                patched.await.unwrap();
+                let (parameters, patch) = (PatchParams::default(), Patch::Merge(&patch));
+                maps.patch("stored-7", &parameters, &patch).await.unwrap();
             }
             "list" => {
                 let listed = maps.list(&ListParams::default()).await.unwrap();

@@ -114,8 +114,8 @@ async fn deploy(client: &Client, namespace: &str, name: &str, version: &str) {
         "observedGeneration": 1, "conditions": [condition], "lastAttemptedRevision": version,
         "history": [{"chartVersion": version, "status": "deployed"}],
     }});
-    let patched = api.patch_status(name, &PatchParams::default(), &Patch::Merge(&status));
-    patched.await.unwrap();
+    let (parameters, patch) = (PatchParams::default(), Patch::Merge(&status));
+    api.patch_status(name, &parameters, &patch).await.unwrap();
 }
 
 /// The promotion of 1.1.0 into prod of a pipeline.

@@ -9,7 +9,7 @@ mod write;
 use std::{ops::Deref, sync::Arc, time::Duration};
 
 use api::{Pipeline, WegoPipeline};
-use kube::{Api, Client, Resource, api::ListParams, core::DeserializeGuard, runtime::watcher};
+use kube::{Api, Client, Resource, api::ListParams, runtime::watcher};
 use runtime::{
     CacheConfig, CacheEvent, LeaderGuard, ObjectCache, ObjectKey, RequeueAction, Subscription,
     Workers, status::StatusError,
@@ -55,8 +55,11 @@ async fn watch_originals(reconciler: Arc<AdoptionReconciler>) {
     if let Some(labels) = &reconciler.settings.label_selector {
         config = config.labels(labels);
     }
-    let api: Api<DeserializeGuard<WegoPipeline>> = reconciler.api();
-    reconciler.originals.watch(api, config).await;
+    let (hub, namespace) = (
+        reconciler.hub.clone(),
+        reconciler.settings.namespace.as_deref(),
+    );
+    reconciler.originals.watch(hub, namespace, config).await;
 }
 
 /// Reconciles every original, and again whenever it or its copy changes.

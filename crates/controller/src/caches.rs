@@ -4,11 +4,7 @@
 use std::sync::Arc;
 
 use api::{Change, CheckRun, Freeze, GitopsCluster, Pipeline, Promotion, change::ChangePhase};
-use kube::{
-    Api, Client, Resource,
-    core::{DeserializeGuard, NamespaceResourceScope},
-    runtime::watcher,
-};
+use kube::{Client, runtime::watcher};
 use runtime::{CacheConfig, LabelFilter, ObjectCache, ObjectKey, cache::CachedKind};
 use tokio_util::task::AbortOnDropHandle;
 
@@ -93,15 +89,9 @@ impl Caches {
 }
 
 /// Feeds a cache until dropped, from one namespace or all.
-async fn feed<K>(cache: &ObjectCache<K>, hub: &Client, namespace: Option<&str>)
-where
-    K: CachedKind + Resource<Scope = NamespaceResourceScope>,
-{
-    let api: Api<DeserializeGuard<K>> = match namespace {
-        Some(namespace) => Api::namespaced(hub.clone(), namespace),
-        None => Api::all(hub.clone()),
-    };
-    cache.watch(api, watcher::Config::default()).await;
+async fn feed<K: CachedKind>(cache: &ObjectCache<K>, hub: &Client, namespace: Option<&str>) {
+    let config = watcher::Config::default();
+    cache.watch(hub.clone(), namespace, config).await;
 }
 
 /// The content of the file is kept only while it may still be proposed.

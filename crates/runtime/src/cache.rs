@@ -17,17 +17,15 @@ mod store;
 mod subscribers;
 #[cfg(test)]
 mod tests;
+mod watched_object;
 
 use std::{fmt::Debug, sync::Arc};
 
 use futures::StreamExt;
 use kube::{
-    Api, Resource,
-    core::DeserializeGuard,
-    runtime::{
-        WatchStreamExt,
-        watcher::{self, Event},
-    },
+    Client, Resource,
+    api::ApiResource,
+    runtime::watcher::{self, Event},
 };
 use parking_lot::RwLock;
 use serde::{Serialize, de::DeserializeOwned};
@@ -36,6 +34,7 @@ use tokio::sync::watch;
 use crate::ObjectKey;
 use store::{ObjectStore, Source};
 use subscribers::Subscribers;
+use watched_object::WatchedObject;
 
 pub use index::CacheIndex;
 pub use subscribers::{CacheEvent, Subscription};
@@ -97,10 +96,11 @@ impl<K: CachedKind> ObjectCache<K> {
         })
     }
 
-    /// Feeds the cache from a watch until dropped. At most one watch may feed a cache at a time.
-    pub async fn watch(&self, api: Api<DeserializeGuard<K>>, config: watcher::Config) {
-        let events = watcher::watcher(api, config).default_backoff();
-        let mut events = std::pin::pin!(events);
+    /// Feeds the cache from a watch on one namespace or all, until dropped. At most one watch may feed a
+    /// cache at a time.
+    pub async fn watch(&self, client: Client, namespace: Option<&str>, config: watcher::Config) {
+        let resource = ApiResource::erase::<K>(&());
+        let mut events = watched_object::watch(client, &resource, namespace, config);
         while let Some(event) = events.next().await {
             match event {
                 Ok(event) => self.handle_watch_event(event),
@@ -111,7 +111,7 @@ impl<K: CachedKind> ObjectCache<K> {
         }
     }
 
-    fn handle_watch_event(&self, event: Event<DeserializeGuard<K>>) {
+    fn handle_watch_event(&self, event: Event<WatchedObject>) {
         match event {
             Event::Init => self.store.write().begin_listing(),
             Event::InitApply(object) => {
@@ -137,11 +137,11 @@ impl<K: CachedKind> ObjectCache<K> {
         }
     }
 
-    fn apply_watched(&self, object: DeserializeGuard<K>) {
-        match object.0 {
+    fn apply_watched(&self, object: WatchedObject) {
+        match object.parse() {
             Ok(object) => drop(self.apply(Source::Watch, None, object)),
             Err(error) => {
-                let (kind, key) = (K::kind(&()), ObjectKey::of(&error.metadata));
+                let (kind, key) = (K::kind(&()), ObjectKey::of(object.meta()));
                 tracing::warn!(%kind, object = %key, %error, "could not read the object; its last readable state stays");
             }
         }

@@ -3,11 +3,7 @@
 use std::sync::Arc;
 
 use api::{Change, CheckRun, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
-use kube::{
-    Api, Client, Resource,
-    core::{DeserializeGuard, NamespaceResourceScope},
-    runtime::watcher,
-};
+use kube::{Client, runtime::watcher};
 use runtime::{CacheConfig, ObjectCache, ObjectKey, cache::CachedKind};
 use tokio_util::sync::CancellationToken;
 
@@ -78,14 +74,14 @@ fn feed<K>(
     namespace: Option<&str>,
     stop: &CancellationToken,
 ) where
-    K: CachedKind + Resource<Scope = NamespaceResourceScope>,
+    K: CachedKind,
 {
-    let api: Api<DeserializeGuard<K>> = match namespace {
-        Some(namespace) => Api::namespaced(client.clone(), namespace),
-        None => Api::all(client.clone()),
+    let (cache, client) = (cache.clone(), client.clone());
+    let namespace = namespace.map(str::to_owned);
+    let watching = async move {
+        let config = watcher::Config::default();
+        cache.watch(client, namespace.as_deref(), config).await;
     };
-    let cache = cache.clone();
-    let watching = async move { cache.watch(api, watcher::Config::default()).await };
     runtime::spawn(stop.clone().run_until_cancelled_owned(watching));
 }
 

@@ -19,7 +19,7 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use api::{Pipeline, PipelineTrigger, pipeline::PipelineSpec};
+use api::{FromJson, Pipeline, PipelineTrigger, pipeline::PipelineSpec};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
 use serde_json::Value;
 
@@ -335,7 +335,7 @@ fn pipeline(value: &Value) -> Option<Pipeline> {
     if value["kind"] != "Pipeline" {
         return None;
     }
-    serde_json::from_value(value.clone()).ok()
+    FromJson::from_value(value.clone()).ok()
 }
 
 /// The trigger, likewise.
@@ -343,5 +343,5 @@ fn trigger(value: &Value) -> Option<PipelineTrigger> {
     if value["kind"] != "PipelineTrigger" {
         return None;
     }
-    serde_json::from_value(value.clone()).ok()
+    FromJson::from_value(value.clone()).ok()
 }

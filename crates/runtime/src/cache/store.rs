@@ -46,7 +46,7 @@ struct StoredObject<K> {
 }
 
 enum Content<K> {
-    Json(Box<[u8]>),
+    Json(Box<str>),
     Parsed(Arc<K>),
 }
 
@@ -55,7 +55,7 @@ impl<K: CachedKind> Content<K> {
         match self {
             Self::Parsed(object) => Some(object.clone()),
             // What was written by the same type can be read by it.
-            Self::Json(json) => serde_json::from_slice(json).ok().map(Arc::new),
+            Self::Json(json) => serde_json::from_str(json).ok().map(Arc::new),
         }
     }
 }
@@ -114,7 +114,7 @@ impl<K: CachedKind> ObjectStore<K> {
         let content = match self.config.keep_parsed {
             true => Content::Parsed(object.clone()),
             // What was read from JSON can be written as JSON.
-            false => Content::Json(serde_json::to_vec(&**object).ok()?.into()),
+            false => Content::Json(serde_json::to_string(&**object).ok()?.into()),
         };
         let metadata = object.meta();
         Some(StoredObject {

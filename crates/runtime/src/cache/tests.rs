@@ -1,5 +1,5 @@
 use k8s_openapi::api::core::v1::ConfigMap;
-use kube::core::{ObjectMeta, error_boundary::InvalidObject};
+use kube::{Api, core::ObjectMeta};
 use parking_lot::Mutex;
 
 use super::*;
@@ -61,12 +61,12 @@ impl Setup {
     }
 
     fn watch(&self, event: Event<ConfigMap>) {
-        let guard = |object| DeserializeGuard(Ok(object));
+        let watched = |object| WatchedObject::from(serde_json::to_value(object).unwrap());
         self.cache.handle_watch_event(match event {
-            Event::Apply(object) => Event::Apply(guard(object)),
-            Event::Delete(object) => Event::Delete(guard(object)),
+            Event::Apply(object) => Event::Apply(watched(object)),
+            Event::Delete(object) => Event::Delete(watched(object)),
             Event::Init => Event::Init,
-            Event::InitApply(object) => Event::InitApply(guard(object)),
+            Event::InitApply(object) => Event::InitApply(watched(object)),
             Event::InitDone => Event::InitDone,
         });
     }
@@ -197,10 +197,9 @@ fn an_object_that_cannot_be_read_keeps_its_last_readable_state() {
     let setup = Setup::new(false);
     setup.list(vec![object("a", "1", "1")]);
     let broken = || {
-        DeserializeGuard(Err(InvalidObject {
-            error: "expected a map".to_owned(),
-            metadata: object("a", "1", "2").metadata,
-        }))
+        let mut broken = serde_json::to_value(object("a", "1", "2")).unwrap();
+        broken["data"] = "expected a map".into();
+        WatchedObject::from(broken)
     };
     setup.cache.handle_watch_event(Event::Apply(broken()));
     setup.cache.handle_watch_event(Event::Init);
@@ -272,8 +271,11 @@ async fn a_watch_feeds_the_cache() {
         .unwrap();
     let setup = Setup::new(false);
     let cache = setup.cache.clone();
-    let guarded = Api::namespaced(server.client(), "default");
-    let watch = crate::spawn(async move { cache.watch(guarded, watcher::Config::default()).await });
+    let client = server.client();
+    let watch = crate::spawn(async move {
+        let config = watcher::Config::default();
+        cache.watch(client, Some("default"), config).await;
+    });
     setup.cache.synced().await;
     assert_eq!(setup.version("a"), created.metadata.resource_version);
     let parameters = kube::api::DeleteParams::default();

@@ -307,8 +307,9 @@ async fn failures_fit_the_terminal() {
 #[tokio::test]
 async fn patches_and_annotations_are_not_wrapped() {
     let cluster = long_winded().await;
-    let comment = "# the version of the chart {\"$promotion\": \"default:web:prod\"}";
-    let release = format!("spec:\n  version: 1.0.0 {comment}\n");
+    let field = "versionOfTheChartInProduction";
+    let comment = "# {\"$promotion\": \"default:web:prod\"}";
+    let release = format!("spec:\n  {field}: 1.0.0 {comment}\n");
     let checkout = folder(&[
         ("release.yaml", &release),
         ("pipeline.yaml", &pipeline_file()),
@@ -317,7 +318,8 @@ async fn patches_and_annotations_are_not_wrapped() {
     let pipeline = format!("{root}/pipeline.yaml");
     let typed = ["plan", &pipeline, "-e", "prod", "-r", "2.0.0", "--checkout"];
     let shown = cluster.shows(60, &[&typed[..], &[&root]].concat()).await;
-    let expected = format!("\n+  version: 2.0.0 {comment}\n");
+    let expected = format!("\n+  {field}: 2.0.0 {comment}\n");
+    assert!(expected.width() > 60);
     assert!(shown.contains(&expected), "{shown}");
     let wrong = unmarked();
     let typo = wrong.path().join("typo.yaml").display().to_string();

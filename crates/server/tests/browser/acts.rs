@@ -187,7 +187,7 @@ fn buttons_are_for_who_may() {
         0
     );
     world.go(&mut browser, "/approvals");
-    browser.shows("you may not approve this");
+    browser.shows("You may not approve this");
     // Who writes the form themselves gets no further, with their own token or somebody else's.
     let post = |csrf: &str| {
         format!(

@@ -149,17 +149,9 @@ fn error_content(code: StatusCode, sentence: &str) -> Html {
     Html::all([
         tag("p").class("code").text(code.as_u16()),
         tag("h1").text(title_of(code)),
-        tag("p").text(capitalized(sentence)),
+        tag("p").text(sentence),
         tag("p").child(back.text("All pipelines")),
     ])
-}
-
-/// A sentence on a line of its own.
-fn capitalized(sentence: &str) -> String {
-    let mut characters = sentence.chars();
-    let first = characters.next().map(|it| it.to_uppercase().to_string());
-    let stop = if sentence.ends_with('.') { "" } else { "." };
-    format!("{}{}{stop}", first.unwrap_or_default(), characters.as_str())
 }
 
 fn document(title: &str, frame: Option<&Frame<'_>>, main: Element) -> Answer<String> {

@@ -315,7 +315,7 @@ fn pages_say_what_is_missing_instead_of_none() {
     world.go(&mut browser, "/clusters");
     browser.shows("No GitopsClusters");
     world.go(&mut browser, "/nothing/here");
-    browser.shows("A page at this address does not exist.");
+    browser.shows("a page at this address does not exist");
     browser.until("Boolean(document.querySelector('header.top nav'))");
     states(&world);
     world.grant("nora", &["create"]);

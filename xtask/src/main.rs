@@ -12,6 +12,7 @@ mod kube;
 mod licences;
 mod mutants;
 mod sbom;
+mod simulate;
 mod soak;
 mod test;
 
@@ -83,6 +84,15 @@ enum Task {
         #[arg(long, default_value = "target/soak.svg")]
         svg: std::path::PathBuf,
     },
+    /// Run the simulation of the whole system with many seeds, in a release build on all cores
+    Simulate {
+        /// How many seeds
+        #[arg(default_value_t = 10_000)]
+        seeds: u64,
+        /// The first of them
+        #[arg(long, default_value_t = 1)]
+        first: u64,
+    },
     /// Write the software bill of materials of the binary (CycloneDX, JSON)
     Sbom {
         /// File to write
@@ -111,6 +121,7 @@ fn main() -> anyhow::Result<()> {
             ..
         } => mutants::changed(&base),
         Task::Mutants { filter, .. } => mutants::mutants(filter.as_deref()),
+        Task::Simulate { seeds, first } => simulate::simulate(seeds, first),
         Task::Soak { minutes, svg } => soak::soak(minutes, &svg),
         Task::Sbom { file } => sbom::sbom(&file),
         Task::Kube => {

@@ -3,17 +3,17 @@
 use jiff::{SignedDuration, Timestamp};
 use tokio::time::Instant;
 
-/// The wall-clock time at the start plus the time that has passed on tokio's clock.
+/// The time at the start plus the time that has passed on tokio's clock.
 pub(crate) struct ServerClock {
     started: Timestamp,
     since: Instant,
 }
 
 impl ServerClock {
-    /// A clock that starts at the current wall-clock time.
-    pub(crate) fn start() -> Self {
+    /// A clock that starts at this time, or at the current wall-clock time.
+    pub(crate) fn start(at: Option<Timestamp>) -> Self {
         Self {
-            started: Timestamp::now(),
+            started: at.unwrap_or_else(Timestamp::now),
             since: Instant::now(),
         }
     }

@@ -69,6 +69,8 @@ pub struct Options {
     pub history: usize,
     /// Makes uids and generated names the same in every run; random without it.
     pub seed: Option<u64>,
+    /// The time at which its clock starts; the current time without it.
+    pub start: Option<jiff::Timestamp>,
     /// Answers TokenReview and SubjectAccessReview instead of the server's own tokens and roles.
     pub reviewer: Option<Arc<dyn Reviewer>>,
     /// Reviews writes after authorization and validation.
@@ -80,6 +82,7 @@ impl Default for Options {
         Self {
             history: DEFAULT_HISTORY,
             seed: None,
+            start: None,
             reviewer: None,
             admission: None,
         }
@@ -132,7 +135,7 @@ impl Server {
             store,
             registry: Registry::new(),
             registry_update: Mutex::default(),
-            clock: ServerClock::start(),
+            clock: ServerClock::start(options.start),
             random: Mutex::new(fault_injection::SeededRandom::new(options.seed)),
             reviewer: options.reviewer,
             admission: options.admission,

@@ -35,6 +35,7 @@ const GROUP_AGAIN: Duration = Duration::from_secs(30);
 pub(crate) async fn serve(context: Context) -> Result<(), ControllerError> {
     let reconciler = AdoptionReconciler::with(ReconcilerBase::of(&context));
     tokio::select! {
+        biased;
         () = run(reconciler) => Ok(()),
         () = context.stop.cancelled() => Ok(()),
     }

@@ -49,6 +49,7 @@ pub async fn run(reconciler: Arc<CheckReconciler>) {
 pub(crate) async fn serve(context: Context) -> Result<(), ControllerError> {
     let reconciler = CheckReconciler::with(ReconcilerBase::of(&context));
     tokio::select! {
+        biased;
         () = run(reconciler) => Ok(()),
         () = context.stop.cancelled() => Ok(()),
     }

@@ -89,6 +89,7 @@ async fn promotions_and_changes(context: Context) -> Result<(), ControllerError>
     let preflight = preflight::run(preflight);
     let changes = change::run(ChangeReconciler::with(for_changes, strategies));
     tokio::select! {
+        biased;
         () = preflight => Ok(()),
         () = promotions => Ok(()),
         () = changes => Ok(()),

@@ -43,7 +43,7 @@ pub use metrics::Metrics;
 pub use pipeline::PipelineReconciler;
 pub use promotion::PromotionReconciler;
 pub use run::run;
-pub use settings::{Detect, Settings};
+pub use settings::{Detect, Replacements, Settings};
 pub use strategy::preview_proposal;
 
 /// Who we are to the API server's field ownership.

@@ -35,6 +35,7 @@ const SOURCES_AGAIN: Duration = Duration::from_secs(300);
 pub(crate) async fn serve(context: Context) -> Result<(), ControllerError> {
     let reconciler = PipelineReconciler::of(&context);
     tokio::select! {
+        biased;
         () = run(reconciler) => Ok(()),
         () = context.stop.cancelled() => Ok(()),
     }

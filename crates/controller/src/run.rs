@@ -133,6 +133,7 @@ impl ProcessParts {
         serve(&settings, &health, &metrics, &servers).await?;
 
         tokio::select! {
+            biased;
             () = shutdown.cancelled() => return Ok(()),
             () = check_definitions(&client, &health) => {}
         }
@@ -152,6 +153,7 @@ impl ProcessParts {
             stop: shutdown,
         };
         let outcome = tokio::select! {
+            biased;
             outcome = run_while_leader(&context, &controllers) => outcome,
             // With caches that nothing feeds the process would see nothing any more.
             ended = cache_watch => Err(Error::ControllerEnded {

@@ -3,9 +3,11 @@
 //! Whoever starts the process fills this in once; nothing here is read from flags or the
 //! environment, and nothing changes while it runs. What describes a pipeline is on its object.
 
-use std::{net::SocketAddr, path::PathBuf, time::Duration};
+use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
-use crate::KubeconfigPolicy;
+use crate::{Connector, KubeconfigPolicy};
+use git::runner::GitExecutor;
+use net::{HttpTransport, OutboundHttp};
 use runtime::{
     ObjectKey,
     events::{FluxEventFilter, FluxReceiver},
@@ -87,6 +89,39 @@ pub struct Settings {
     pub stall_after: Duration,
     /// How long loops may take to end at shutdown.
     pub grace: Duration,
+    /// What a simulation puts in the place of the network and of chance.
+    pub replacements: Replacements,
+}
+
+/// What a simulation puts in the place of the network and of chance. A process in production has none.
+#[derive(Clone, Default)]
+pub struct Replacements {
+    /// Carries out git commands instead of the program `git`.
+    pub git_executor: Option<Arc<dyn GitExecutor>>,
+    /// Answers the requests to forges, receivers of webhooks and checks.
+    pub http_transport: Option<Arc<dyn HttpTransport>>,
+    /// Connects to leaf clusters.
+    pub leaf_connector: Option<Connector>,
+    /// Makes jitter the same in every run.
+    pub seed: Option<u64>,
+}
+
+impl fmt::Debug for Replacements {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut replacements = formatter.debug_struct("Replacements");
+        replacements.field("seed", &self.seed);
+        replacements.finish_non_exhaustive()
+    }
+}
+
+impl Replacements {
+    /// Settings for outbound HTTP that use the transport, if there is one.
+    pub(crate) fn in_http(&self, http: OutboundHttp) -> OutboundHttp {
+        match &self.http_transport {
+            Some(transport) => http.with_transport(transport.clone()),
+            None => http,
+        }
+    }
 }
 
 impl Default for Settings {
@@ -120,6 +155,7 @@ impl Default for Settings {
             outer_lock: None,
             stall_after: STALL_AFTER,
             grace: GRACE,
+            replacements: Replacements::default(),
         }
     }
 }

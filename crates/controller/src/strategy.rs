@@ -377,6 +377,7 @@ fn folder(settings: &Settings) -> Result<(PathBuf, Option<TempDir>), Error> {
 
 fn http(settings: &Settings, guard: &SideEffectGuard) -> Arc<OutboundHttp> {
     let http = OutboundHttp::new(repositories::address_policy(settings));
+    let http = settings.replacements.in_http(http);
     let http = http.with_timeout(guard.timeout());
     Arc::new(http.with_proxy(settings.proxy.clone()))
 }

@@ -7,6 +7,7 @@ use std::fmt::Write as _;
 
 use jiff::Timestamp;
 
+use crate::blocking;
 use crate::credentials::SigningKey;
 use crate::edit::ValueEdit;
 use crate::mirror::{self, Mirror};
@@ -217,7 +218,8 @@ async fn store_blobs(
     let mut paths = Vec::new();
     for (number, file) in files.iter().enumerate() {
         let path = work.join(format!("file-{number}"));
-        let written = tokio::fs::write(&path, &file.content).await;
+        let (to, content) = (path.clone(), file.content.clone());
+        let written = blocking::on_files(move || std::fs::write(to, content)).await;
         written.map_err(|source| start(attempted, source))?;
         paths.extend(path.as_os_str().as_encoded_bytes());
         paths.push(b'\n');

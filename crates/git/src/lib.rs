@@ -5,6 +5,7 @@
 //! markers and owners are plain text to it.
 #![warn(missing_docs)]
 
+mod blocking;
 pub mod commit;
 pub mod credentials;
 pub mod edit;

@@ -23,6 +23,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use sha2::{Digest, Sha256};
 use tokio::sync::{Mutex, RwLock, RwLockReadGuard};
 
+use crate::blocking;
 use crate::commit;
 use crate::credentials::Credentials;
 use crate::forge::AppTokens;
@@ -176,7 +177,8 @@ impl Mirror {
         let mut state = self.state.lock().await;
         self.prepare(&mut state).await?;
         // If this fails, the mirror is only removed earlier.
-        let _ = tokio::fs::write(self.folder.join(LAST_USE_FILE), b"").await;
+        let file = self.folder.join(LAST_USE_FILE);
+        let _ = blocking::on_files(move || std::fs::write(file, b"")).await;
         self.counters.lists.fetch_add(1, Ordering::Relaxed);
         let remote = remote::list_branches(self, access, wanted).await?;
         let is_new =
@@ -253,9 +255,9 @@ impl Mirror {
 
     /// Creates the repository on disk if it does not exist.
     async fn prepare(&self, state: &mut MirrorState) -> Result<(), Error> {
-        let is_there = tokio::fs::try_exists(self.folder.join("HEAD"))
-            .await
-            .unwrap_or(false);
+        let head = self.folder.join("HEAD");
+        let is_there = blocking::on_files(move || head.try_exists()).await;
+        let is_there = is_there.unwrap_or(false);
         if state.is_ready && is_there {
             return Ok(());
         }
@@ -347,7 +349,8 @@ pub(crate) fn local_reference(branch: &BranchName) -> String {
 }
 
 async fn remove(folder: &Path) {
-    if let Err(error) = tokio::fs::remove_dir_all(folder).await
+    let gone = folder.to_owned();
+    if let Err(error) = blocking::on_files(move || std::fs::remove_dir_all(gone)).await
         && error.kind() != std::io::ErrorKind::NotFound
     {
         tracing::warn!(folder = %folder.display(), %error, "could not remove the directory of the mirror");
@@ -356,14 +359,19 @@ async fn remove(folder: &Path) {
 
 /// Removes the lock files of git processes that were killed. No other process uses this directory.
 async fn remove_stale_locks(folder: &Path) {
-    for name in [
+    let names = [
         "shallow.lock",
         "packed-refs.lock",
         "config.lock",
         "HEAD.lock",
-    ] {
-        let _ = tokio::fs::remove_file(folder.join(name)).await;
-    }
+    ];
+    let locks = names.map(|name| folder.join(name));
+    let remove = move || {
+        locks
+            .iter()
+            .for_each(|lock| drop(std::fs::remove_file(lock)))
+    };
+    blocking::run(remove).await;
 }
 
 /// A hash of the parts in 32 hexadecimal digits.

@@ -223,7 +223,7 @@ impl<K: CachedKind> ObjectCache<K> {
         self.store.read().contains(key)
     }
 
-    /// The keys of all objects.
+    /// The keys of all objects, sorted.
     pub fn keys(&self) -> Vec<ObjectKey> {
         self.store.read().keys()
     }

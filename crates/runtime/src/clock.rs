@@ -1,7 +1,9 @@
 //! Wall-clock time that follows tokio's clock, so that it also moves while that is paused in a test.
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use tokio::time::Instant;
+
+use crate::wall_clock;
 
 /// Wall-clock time at the start plus the time that has passed on tokio's clock since.
 #[derive(Debug, Clone, Copy)]
@@ -14,18 +16,14 @@ impl Clock {
     /// A clock that agrees with the wall clock now.
     pub fn start() -> Self {
         Self {
-            started_at: Timestamp::now(),
+            started_at: wall_clock::now(),
             started: Instant::now(),
         }
     }
 
     /// Now.
     pub fn now(&self) -> Timestamp {
-        let elapsed = self.started.elapsed();
-        let elapsed = SignedDuration::try_from(elapsed).unwrap_or(SignedDuration::MAX);
-        self.started_at
-            .saturating_add(elapsed)
-            .unwrap_or(Timestamp::MAX)
+        wall_clock::after(self.started_at, self.started)
     }
 
     /// How long it is until then; zero if that has passed.

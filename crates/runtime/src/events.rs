@@ -176,7 +176,7 @@ impl EventRecorder {
 
     /// Records an event. Never waits.
     pub fn record(&self, event: ObjectEvent) {
-        let at = Timestamp::now();
+        let at = crate::wall_clock::now();
         let Some(repeat) = self.0.deduplicator.lock().record(&event, at) else {
             return;
         };

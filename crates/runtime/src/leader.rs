@@ -195,7 +195,7 @@ impl LeaderGuard {
         election: LeaderElection,
         release: CancellationToken,
     ) -> (Self, JoinHandle<()>) {
-        self.elect_with_wall_clock(client, election, release, Arc::new(Timestamp::now))
+        self.elect_with_wall_clock(client, election, release, Arc::new(crate::wall_clock::now))
     }
 
     fn elect_with_wall_clock(
@@ -277,6 +277,7 @@ async fn loss(mut lease: LeaseReceiver) {
             return;
         };
         tokio::select! {
+            biased;
             // The Lease also expires when the elector is stuck.
             () = sleep_until(expires_at) => return,
             Ok(()) = lease.changed() => {}

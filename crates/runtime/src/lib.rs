@@ -17,6 +17,7 @@ mod resource_version;
 pub mod status;
 mod tasks;
 mod ttl_cache;
+pub mod wall_clock;
 mod work_queue;
 pub mod worker_metrics;
 mod workers;

@@ -93,6 +93,7 @@ impl<K: Clone + Eq + Hash + Ord> WorkQueue<K> {
             };
             match due {
                 Some(at) => tokio::select! {
+                    biased;
                     () = changed => {}
                     () = tokio::time::sleep_until(at) => {}
                 },

@@ -120,6 +120,7 @@ impl AppWatch {
             });
         }
         tokio::select! {
+            biased;
             _ = namespaces.changed() => {}
             _ = watches.join_next(), if !watches.is_empty() => {}
         }

@@ -223,6 +223,7 @@ impl ConnectionTask {
             let required_kinds = self.required_kinds.borrow_and_update().clone();
             watches.update_watches(self, &reached.client, required_kinds);
             tokio::select! {
+                biased;
                 _ = probe_interval.tick() => {
                     if !self.is_current(reached).await {
                         return;

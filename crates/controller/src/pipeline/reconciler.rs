@@ -73,7 +73,9 @@ impl PipelineReconciler {
 
     /// The reconciler of the process.
     pub(crate) fn of(context: &Context) -> Arc<Self> {
-        let connector = network_connector(context.settings.kubeconfigs);
+        let settings = &context.settings;
+        let connector = settings.replacements.leaf_connector.clone();
+        let connector = connector.unwrap_or_else(|| network_connector(settings.kubeconfigs));
         Self::with(ReconcilerBase::of(context), connector)
     }
 
@@ -84,7 +86,10 @@ impl PipelineReconciler {
             pipelines: PipelineShard::new(caches, settings.label_selector.as_deref()),
             clusters: caches.clusters.clone(),
             connector,
-            random: Random::from_entropy(),
+            random: settings
+                .replacements
+                .seed
+                .map_or_else(Random::from_entropy, Random::seeded),
             namespaces: Namespaces::default(),
             apps: AppCache::default(),
             sources: SourceCache::default(),

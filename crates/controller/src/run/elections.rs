@@ -107,6 +107,7 @@ async fn pass_on_without_lease(
     loop {
         lock.acquired().await;
         tokio::select! {
+            biased;
             () = lock.lost() => continue,
             () = sleep(patience) => {}
             () = both.acquired() => both.lost().await,

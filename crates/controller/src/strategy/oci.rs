@@ -61,7 +61,8 @@ impl OciTags {
                 allow_internal: settings.allow_internal_urls,
                 allow_insecure,
             };
-            let http = OutboundHttp::new(policy).with_timeout(guard.timeout());
+            let http = settings.replacements.in_http(OutboundHttp::new(policy));
+            let http = http.with_timeout(guard.timeout());
             http.with_proxy(settings.proxy.clone())
         };
         Self {

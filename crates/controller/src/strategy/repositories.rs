@@ -58,7 +58,10 @@ impl GitRepositories {
             ..MirrorRetention::default()
         };
         let runner = GitRunner::new(folder, limits, policy)?;
-        let runner = runner.with_proxy(settings.proxy.clone());
+        let mut runner = runner.with_proxy(settings.proxy.clone());
+        if let Some(executor) = &settings.replacements.git_executor {
+            runner = runner.with_executor(executor.clone());
+        }
         let tokens = Arc::new(AppTokens::new(http));
         Ok(Self {
             mirrors: Mirrors::new(runner, folder, keep, tokens)?,

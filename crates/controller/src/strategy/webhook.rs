@@ -137,6 +137,7 @@ impl Webhooks {
             allow_internal: settings.allow_internal_urls,
             allow_insecure: true,
         });
+        let http = settings.replacements.in_http(http);
         let http = http.with_timeout(guard.timeout());
         let http = http.with_proxy(settings.proxy.clone());
         Self { http, guard }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 
 use super::{Error, MAX_FILE_SIZE, Mirror};
+use crate::blocking;
 use crate::edit;
 use crate::names::ObjectId;
 use crate::runner::{self, GitCommand};
@@ -177,7 +178,7 @@ async fn read_batch(
 ) -> Result<(), Error> {
     let contents = read_blobs(mirror, &ids).await?;
     // The first fetch parses thousands of files, which must not block other tasks.
-    let parsed = tokio::task::spawn_blocking(move || {
+    let parsed = blocking::run(move || {
         let parse = |content: &Vec<u8>| edit::markers(content).map_err(|error| error.to_string());
         contents
             .iter()

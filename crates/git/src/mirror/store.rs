@@ -10,6 +10,7 @@ use std::time::{Duration, SystemTime};
 use parking_lot::Mutex;
 
 use super::{Mirror, remove, short_hash};
+use crate::blocking;
 use crate::credentials::Credentials;
 use crate::forge::AppTokens;
 use crate::repository_url::RepositoryUrl;
@@ -122,24 +123,9 @@ impl Mirrors {
     }
 
     async fn list(&self) -> Vec<(String, SystemTime)> {
-        let mut mirrors = Vec::new();
-        let Ok(mut entries) = tokio::fs::read_dir(&self.folder).await else {
-            return mirrors;
-        };
-        while let Ok(Some(entry)) = entries.next_entry().await {
-            let Ok(name) = entry.file_name().into_string() else {
-                continue;
-            };
-            let is_folder = entry.file_type().await.is_ok_and(|kind| kind.is_dir());
-            let used = tokio::fs::metadata(entry.path().join(super::LAST_USE_FILE)).await;
-            if is_folder {
-                let used = used
-                    .and_then(|used| used.modified())
-                    .unwrap_or(SystemTime::UNIX_EPOCH);
-                mirrors.push((name, used));
-            }
-        }
-        mirrors
+        let folder = self.folder.clone();
+        let listed = blocking::run(move || list(&folder)).await;
+        listed.unwrap_or_default()
     }
 
     async fn evict(&self, name: &str) -> bool {
@@ -158,6 +144,19 @@ impl Mirrors {
         }
         true
     }
+}
+
+/// The mirrors in a folder, and when they were last used.
+fn list(folder: &Path) -> Vec<(String, SystemTime)> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let folders = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+    let mirror = |entry: std::fs::DirEntry| {
+        let used = std::fs::metadata(entry.path().join(super::LAST_USE_FILE));
+        let used = used.and_then(|used| used.modified());
+        let name = entry.file_name().into_string().ok()?;
+        Some((name, used.unwrap_or(SystemTime::UNIX_EPOCH)))
+    };
+    folders.filter_map(mirror).collect()
 }
 
 fn salt(path: &Path) -> std::io::Result<Vec<u8>> {

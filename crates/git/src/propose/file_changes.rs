@@ -10,7 +10,7 @@ use crate::manifest::{
 use crate::mirror::{self, MAX_FILE_SIZE, Mirror, SkippedFile, TreeEntry};
 use crate::names::{BranchName, ObjectId};
 use crate::paths::PathLimits;
-use crate::{edit, paths};
+use crate::{blocking, edit, paths};
 
 /// How many files are read by one command.
 const BATCH_SIZE: usize = 64;
@@ -247,7 +247,7 @@ async fn parse_files(
         let contents = mirror::read_blobs(mirror, &ids).await?;
         let paths: Vec<String> = batch.iter().map(|entry| entry.path.clone()).collect();
         // Parsing many files must not block other tasks.
-        let read = tokio::task::spawn_blocking(move || {
+        let read = blocking::run(move || {
             let read = |content: &Vec<u8>| Manifests::read(content).ok();
             contents.iter().map(read).collect::<Vec<_>>()
         });

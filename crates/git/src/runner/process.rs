@@ -11,6 +11,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWriteExt};
 use tokio::process::{Child, Command};
 
 use super::{GitExecutionError, GitOutput, ProcessLimits};
+use crate::blocking;
 
 /// How many bytes of the error output are kept.
 const MAX_STDERR: u64 = 64 << 10;
@@ -116,7 +117,7 @@ async fn exceeds_size(directory: Option<&(PathBuf, u64)>) -> u64 {
 /// The bytes of all files below a directory. Files that are removed meanwhile do not count.
 pub(crate) async fn directory_size(directory: &Path) -> u64 {
     let directory = directory.to_owned();
-    tokio::task::spawn_blocking(move || measure(&directory))
+    blocking::run(move || measure(&directory))
         .await
         .unwrap_or_default()
 }

@@ -179,9 +179,11 @@ impl<K: CachedKind> ObjectStore<K> {
         let listed = self.listing.take().unwrap_or_default();
         let objects = self.objects.iter();
         let missing = objects.filter(|(key, _)| !listed.contains(*key));
-        missing
+        let mut missing: Vec<_> = missing
             .map(|(key, stored)| (key.clone(), stored.uid.clone()))
-            .collect()
+            .collect();
+        missing.sort_unstable();
+        missing
     }
 
     pub(super) fn get(&self, key: &ObjectKey) -> Option<Arc<K>> {
@@ -193,7 +195,10 @@ impl<K: CachedKind> ObjectStore<K> {
     }
 
     pub(super) fn keys(&self) -> Vec<ObjectKey> {
-        self.objects.keys().cloned().collect()
+        let mut keys: Vec<ObjectKey> = self.objects.keys().cloned().collect();
+        // What is done for each of them is done in the same order in every process.
+        keys.sort_unstable();
+        keys
     }
 
     pub(super) fn len(&self) -> usize {

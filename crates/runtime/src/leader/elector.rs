@@ -73,6 +73,7 @@ impl LeaderElector {
     pub(super) async fn run(mut self, above: LeaderGuard, release: CancellationToken) {
         while !release.is_cancelled() {
             tokio::select! {
+                biased;
                 () = release.cancelled() => {}
                 () = above.acquired() => self.run_until(&above, &release).await,
             }
@@ -250,6 +251,7 @@ impl LeaderElector {
             .released
             .get_or_insert_with(|| watch_released(leases, name));
         tokio::select! {
+            biased;
             () = sleep(pause) => {}
             Some(()) = released.next() => {}
         }

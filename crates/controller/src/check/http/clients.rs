@@ -40,6 +40,7 @@ impl Clients {
             allow_internal: settings.allow_internal_urls,
             allow_insecure: true,
         });
+        let http = settings.replacements.in_http(http);
         Self {
             http: http
                 .with_timeout(TIMEOUT)

@@ -14,6 +14,7 @@ use super::CHECK_FAILED;
 use crate::{
     checks::{self, CheckStates},
     evidence::is_silent,
+    fold::is_absence,
     gate::{self, GateAnswer, GateVerdict, PromotionQuestion, approvals::ApprovalQuestion, freeze},
     hold::Hold,
     promotion_phase::{merged_at, phase_of},
@@ -129,6 +130,36 @@ impl<'a> AttemptContext<'a> {
     fn status(&self) -> Option<&'a EnvironmentStatus> {
         let status = self.pipeline.status.as_ref()?;
         status.environments.get(&self.promotion.spec.environment)
+    }
+
+    /// Whether it is known what the site runs, and that the promotion has not ended. A hub that was restored
+    /// without statuses has old promotions that look new: no gate could keep them from bringing back what they
+    /// once brought, before their pipeline was reconciled or where a person had requested them.
+    pub(super) fn may_begin(&self) -> bool {
+        let has_begun = phase_of(self.promotion).is_some();
+        let is_reconciled = self.status().is_some();
+        is_reconciled && (has_begun || !self.has_successor() && !self.has_unread_target())
+    }
+
+    /// Whether a later promotion leads into the site. Its plan withdrew this one, unless it had ended.
+    fn has_successor(&self) -> bool {
+        let created = |promotion: &Promotion| promotion.metadata.creation_timestamp.clone();
+        let own = created(self.promotion);
+        let mut others = self.site.promotions.iter();
+        let is_withdrawn = self.promotion.spec.withdrawn.is_some();
+        !is_withdrawn && own.is_some() && others.any(|other| created(other) > own)
+    }
+
+    /// Whether a target was never read, so that nobody knows what runs there. Rollouts go on without it, and
+    /// people may know better.
+    fn has_unread_target(&self) -> bool {
+        let spec = &self.promotion.spec;
+        let is_unread = |target: &&TargetStatus| {
+            let is_unreadable = target.problem.is_some_and(|it| !is_absence(it));
+            is_unreadable && target.revision.is_none()
+        };
+        let is_planned = spec.request.is_none() && spec.rollout.is_none();
+        is_planned && self.site.unreadable().iter().any(is_unread)
     }
 
     pub(super) fn settings(&self) -> Option<&'a PromotionSettings> {

@@ -32,6 +32,9 @@ pub fn attempt(promotion: &Promotion, input: &AttemptInput<'_>, now: Timestamp) 
         return stay(status);
     };
     let context = AttemptContext::new(promotion, pipeline, input, now);
+    if !context.may_begin() {
+        return stay(status);
+    }
     let is_over = status.phase.is_some_and(Phase::is_terminal);
     let checks = (!is_over).then(|| context.check_summaries());
     let mut next = Attempt {

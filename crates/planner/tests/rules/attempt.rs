@@ -299,6 +299,35 @@ fn what_would_now_be_a_step_back_is_neither_merged_nor_pushed() {
     );
 }
 
+/// A hub that was restored without statuses has old promotions that look new.
+#[test]
+fn nothing_is_carried_out_before_it_is_known_what_the_site_runs() {
+    let drawing = "dev[2.0.0 ok] > prod[3.0.0 ok]\npromotion prod 2.0.0 Succeeded";
+    let mut world = draw(drawing);
+    world.promotions[0].status = None;
+    let observed = world.pipeline.status.take();
+    let next = next_of(&world, "missing");
+    assert_eq!(next.action, ExternalAction::Nothing);
+    assert_eq!(next.status.phase, None, "{next:?}");
+    world.pipeline.status = observed.clone();
+    let next = next_of(&world, "missing");
+    let shown = show(next.action, &next.status, next.requeue_at);
+    assert!(shown.starts_with("Running/OlderThanRunning"), "{shown}");
+    let status = world.pipeline.status.as_mut().unwrap();
+    let target = &mut status.environments.get_mut("prod").unwrap().targets[0];
+    target.revision = None;
+    target.problem = Some(api::pipeline::TargetProblem::Unreachable);
+    let next = next_of(&world, "missing");
+    assert_eq!(next.action, ExternalAction::Nothing);
+    assert_eq!(next.status.phase, None, "{next:?}");
+    world.promotions[0].status = Some(PromotionStatus {
+        phase: Some(api::promotion::Phase::Running),
+        ..PromotionStatus::default()
+    });
+    let next = next_of(&world, "missing");
+    assert_eq!(next.action, ExternalAction::CarryOut, "it has begun");
+}
+
 #[test]
 fn what_a_person_asked_for_may_be_a_step_back() {
     let merges =

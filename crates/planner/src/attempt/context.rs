@@ -132,22 +132,13 @@ impl<'a> AttemptContext<'a> {
         status.environments.get(&self.promotion.spec.environment)
     }
 
-    /// Whether it is known what the site runs, and that the promotion has not ended. A hub that was restored
-    /// without statuses has old promotions that look new: no gate could keep them from bringing back what they
-    /// once brought, before their pipeline was reconciled or where a person had requested them.
+    /// Whether it is known what the site runs. A hub that was restored without statuses has old promotions that
+    /// look new: before their pipeline is reconciled, no gate could keep them from bringing back what they once
+    /// brought. An environment that the pipeline no longer has is never reconciled.
     pub(super) fn may_begin(&self) -> bool {
         let has_begun = phase_of(self.promotion).is_some();
-        let is_reconciled = self.status().is_some();
-        is_reconciled && (has_begun || !self.has_successor() && !self.has_unread_target())
-    }
-
-    /// Whether a later promotion leads into the site. Its plan withdrew this one, unless it had ended.
-    fn has_successor(&self) -> bool {
-        let created = |promotion: &Promotion| promotion.metadata.creation_timestamp.clone();
-        let own = created(self.promotion);
-        let mut others = self.site.promotions.iter();
-        let is_withdrawn = self.promotion.spec.withdrawn.is_some();
-        !is_withdrawn && own.is_some() && others.any(|other| created(other) > own)
+        let is_reconciled = self.status().is_some() || self.environment().is_none();
+        is_reconciled && (has_begun || !self.has_unread_target())
     }
 
     /// Whether a target was never read, so that nobody knows what runs there. Rollouts go on without it, and

@@ -1,6 +1,9 @@
 //! The hub, the leaf cluster, the forge and the processes of one run.
 
-use std::{sync::Arc, time::Duration};
+use std::{
+    sync::{Arc, LazyLock},
+    time::Duration,
+};
 
 use api::{Pipeline, Promotion};
 use apiserver::{MASTERS, Options, Server, User};
@@ -28,6 +31,12 @@ pub(crate) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 pub(crate) const PERSON_TOKEN: &str = "the-token-of-ann";
 /// When every run begins.
 pub(crate) const START: i64 = 1_800_000_000;
+
+/// The definitions of our kinds, which take longer to compute than a minute of a run.
+static DEFINITIONS: LazyLock<Vec<Value>> = LazyLock::new(|| {
+    let definitions = api::crds().into_iter();
+    definitions.map(|definition| json!(definition)).collect()
+});
 
 /// What the pipeline of a run asks for.
 #[derive(Clone, Debug)]
@@ -176,8 +185,8 @@ impl World {
     }
 
     async fn set_up(&self) {
-        for definition in api::crds() {
-            create(&self.hub, &json!(definition)).await;
+        for definition in DEFINITIONS.iter() {
+            create(&self.hub, definition).await;
         }
         let git = json!({"username": "sluice", "password": TOKEN, "token": TOKEN});
         create(&self.hub, &secret("git", &git)).await;

@@ -54,12 +54,12 @@ fn waves_follow_one_another_in_batches() {
 fn nothing_ends_or_starts_before_the_targets_are_known() {
     let mut fleet = Fleet::new(10, three_waves());
     fleet.pipeline_pass();
-    fleet.promotion_pass_without_status();
+    fleet.promotion_pass_without_targets();
     assert_eq!(fleet.hold(), "NotObserved");
     assert_eq!(fleet.rollout(), None);
     fleet.settle();
     assert_eq!(fleet.started(), 1, "the canary");
-    fleet.promotion_pass_without_status();
+    fleet.promotion_pass_without_targets();
     assert_eq!(fleet.phase(), Some(Phase::Deploying));
     assert_eq!(fleet.hold(), "NotObserved");
     fleet.settle();

@@ -166,11 +166,15 @@ impl Fleet {
         }
     }
 
-    /// The promotion loop runs while the status of the pipeline is not there.
-    pub(super) fn promotion_pass_without_status(&mut self) {
-        let status = self.world.pipeline.status.take();
+    /// The promotion loop runs while the status of the pipeline knows no target.
+    pub(super) fn promotion_pass_without_targets(&mut self) {
+        let status = self.world.model();
+        let mut unobserved = status.clone();
+        let prod = unobserved.environments.get_mut("prod").unwrap();
+        prod.targets.clear();
+        self.world.pipeline.status = Some(unobserved);
         self.promotion_pass();
-        self.world.pipeline.status = status;
+        self.world.pipeline.status = Some(status);
     }
 
     fn promotion_pass(&mut self) {

@@ -1,8 +1,6 @@
 //! `sluice standalone` as a user runs it: a data folder, the Kubernetes API, and the permissions of a cluster.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
-#[path = "standalone/under_way.rs"]
-mod under_way;
 #[path = "standalone/upgrade.rs"]
 mod upgrade;
 
@@ -44,13 +42,8 @@ fn free_port() -> String {
 
 /// Starts it on a folder and waits until it answers. Gives the port of REST too.
 async fn start(folder: &Path) -> (Running, Client, String) {
-    start_binary(Path::new(env!("CARGO_BIN_EXE_sluice")), folder).await
-}
-
-/// The same with another version of the binary.
-async fn start_binary(binary: &Path, folder: &Path) -> (Running, Client, String) {
     let ports = [free_port(), free_port(), free_port()];
-    let child = Command::new(binary)
+    let child = Command::new(env!("CARGO_BIN_EXE_sluice"))
         .args(["standalone", "--data"])
         .arg(folder)
         .args([

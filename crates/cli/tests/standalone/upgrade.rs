@@ -42,19 +42,18 @@ const PROMOTIONS: [&str; 7] = [
     "stock prod 1.1.0 Running",
 ];
 
-/// Makes a data folder from a packed store.
-pub(crate) fn unpack(packed: &str, data: &Path) {
+fn unpack_into(data: &Path) {
     std::fs::create_dir(data).unwrap();
     let store = File::create(data.join("store")).unwrap();
     let unpacked = Command::new("gzip")
-        .args(["-dc", packed])
+        .args(["-dc", STORE])
         .stdin(Stdio::null())
         .stdout(store)
         .status();
-    assert!(unpacked.unwrap().success(), "gzip unpacks {packed}");
+    assert!(unpacked.unwrap().success(), "gzip unpacks {STORE}");
 }
 
-pub(crate) async fn all<K>(client: &Client) -> Vec<K>
+async fn all<K>(client: &Client) -> Vec<K>
 where
     K: Resource<Scope = kube::core::NamespaceResourceScope>
         + Clone
@@ -95,7 +94,7 @@ async fn until_promotion(client: &Client, wanted: &str) {
     unreachable!("no promotion becomes {wanted}: {drawn:?}");
 }
 
-pub(crate) fn sluice(data: &Path, arguments: &[&str]) -> String {
+fn sluice(data: &Path, arguments: &[&str]) -> String {
     let output = Command::new(env!("CARGO_BIN_EXE_sluice"))
         .args(arguments)
         .arg("--kubeconfig")
@@ -128,7 +127,7 @@ async fn deploy(client: &Client, namespace: &str, version: &str) {
 async fn the_store_of_an_older_version_is_read_and_nothing_starts_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    unpack(STORE, &data);
+    unpack_into(&data);
     let (_running, client, _) = start(&data).await;
 
     let names: Vec<_> = all::<Pipeline>(&client).await;
@@ -167,7 +166,7 @@ async fn the_store_of_an_older_version_is_read_and_nothing_starts_by_itself() {
 async fn what_waited_in_an_older_version_goes_on_in_this_one() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    unpack(STORE, &data);
+    unpack_into(&data);
     let (_running, client, _) = start(&data).await;
 
     sluice(&data, &["approve", "shop", "prod"]);

@@ -10,7 +10,6 @@
 mod approval;
 mod changes;
 mod checks;
-mod damaged;
 mod decisions;
 mod events;
 mod evidence;

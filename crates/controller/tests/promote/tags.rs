@@ -11,7 +11,7 @@ use tokio::sync::mpsc;
 
 use crate::{
     tagged_apps::{self, NAME},
-    world::{World, released, set_status, settings, spec},
+    world::{World, released, settings, spec},
 };
 
 /// Dev and prod, each with a Kustomization from the registry, and a pipeline that promotes by tag.

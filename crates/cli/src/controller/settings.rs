@@ -126,6 +126,7 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
         probe_address: arguments.health_probe_bind_address.0,
         stall_after: arguments.stall_after.length(),
         grace: controller::settings::GRACE,
+        replacements: controller::Replacements::default(),
         freeze_namespace: freeze_namespace(arguments, own_namespace, namespace.as_deref()),
         namespace,
         label_selector,

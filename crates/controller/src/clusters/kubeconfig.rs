@@ -10,7 +10,7 @@ use api::{GitopsCluster, cluster::KUBECONFIG_KEYS};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Client, Config,
-    config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig},
+    config::{AuthInfo, Cluster, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
 use net::{AddressError, AddressPolicy, parse_url};
@@ -186,12 +186,32 @@ async fn connect(kubeconfig: Kubeconfig, policy: KubeconfigPolicy) -> Result<Cli
     let options = KubeConfigOptions::default();
     let mut config = Config::from_custom_kubeconfig(kubeconfig, &options)
         .await
-        .map_err(|error| format!("the kubeconfig cannot be used: {error}"))?;
+        .map_err(|error| format!("the kubeconfig cannot be used: {}", unusable(&error)))?;
     config.connect_timeout = Some(Duration::from_secs(5));
     // The proxy in the environment is for the hub.
     config.proxy_url = None;
     transport::client(config, policy.0)
         .map_err(|error| format!("no client can be made: {}", describe(&error)))
+}
+
+/// Why a kubeconfig cannot be used, in words of our own: the error may repeat its text, which is secret.
+fn unusable(error: &KubeconfigError) -> &'static str {
+    match error {
+        KubeconfigError::CurrentContextNotSet | KubeconfigError::LoadContext(_) => {
+            "its current-context names no context"
+        }
+        KubeconfigError::LoadClusterOfContext(_) => "the cluster of its context is not in it",
+        KubeconfigError::MissingClusterUrl | KubeconfigError::ParseClusterUrl(_) => {
+            "the server of its cluster is no URL"
+        }
+        KubeconfigError::LoadCertificateAuthority(_) | KubeconfigError::ParseCertificates(_) => {
+            "its certificate authority cannot be read"
+        }
+        KubeconfigError::LoadClientCertificate(_) | KubeconfigError::LoadClientKey(_) => {
+            "its client certificate or key cannot be read"
+        }
+        _ => "it is not a usable kubeconfig",
+    }
 }
 
 #[cfg(test)]

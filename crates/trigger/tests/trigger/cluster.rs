@@ -221,10 +221,7 @@ impl Cluster {
             .metrics
             .of_controller(trigger_controller::NAME, concurrency);
         let triggers = ObjectCache::new(CacheConfig::default());
-        let api = match &self.settings.namespace {
-            Some(namespace) => Api::namespaced(self.counted.clone(), namespace),
-            None => Api::all(self.counted.clone()),
-        };
+        let (client, namespace) = (self.counted.clone(), self.settings.namespace.clone());
         let context = TriggerContext {
             client: self.counted.clone(),
             triggers: triggers.clone(),
@@ -239,7 +236,7 @@ impl Cluster {
         tokio::spawn(async move {
             tokio::select! {
                 outcome = trigger_controller::run(context) => outcome.unwrap(),
-                () = triggers.watch(api, watcher::Config::default()) => {}
+                () = triggers.watch(client, namespace.as_deref(), watcher::Config::default()) => {}
             }
         })
     }

@@ -111,6 +111,71 @@ fn a_port_in_use_is_an_error() {
     assert!(errors.contains("choose another with --port"), "{errors}");
 }
 
+/// A demo of a folder for temporary files, and the shell commands that select it.
+fn start_demo(folder: &Path) -> (Running, String) {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_sluice"))
+        .args(["demo", "--port", "0"])
+        .env("TMPDIR", folder)
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let running = Running(child);
+    let mut port = String::new();
+    for line in lines.by_ref().map(Result::unwrap) {
+        if let Some((_, rest)) = line.split_once("http://127.0.0.1:") {
+            port = rest.chars().take_while(char::is_ascii_digit).collect();
+        }
+        if line.contains("demo env") {
+            break;
+        }
+    }
+    std::thread::spawn(move || lines.count());
+    (running, port)
+}
+
+#[test]
+fn of_two_demos_that_of_the_shell_is_used() {
+    let folder = tempfile::tempdir().unwrap();
+    let demo = |arguments: &[&str], kubeconfig: &str| {
+        let output = Command::new(env!("CARGO_BIN_EXE_sluice"))
+            .arg("demo")
+            .args(arguments)
+            .env("TMPDIR", folder.path())
+            .env("KUBECONFIG", kubeconfig)
+            .output()
+            .unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap();
+        (
+            output.status.code(),
+            text(output.stdout),
+            text(output.stderr),
+        )
+    };
+    let (first, port) = start_demo(folder.path());
+    let (_second, other) = start_demo(folder.path());
+    let (code, _, errors) = demo(&["push", "6.3.0"], "");
+    assert_eq!(code, Some(2), "{errors}");
+    for choice in [&port, &other] {
+        assert!(errors.contains(&format!("--demo {choice} ")), "{errors}");
+    }
+    let (code, variables, errors) = demo(&["env", "--demo", &port], "");
+    assert_eq!(code, Some(0), "{errors}");
+    let kubeconfig = variables.split('\'').nth(1).unwrap();
+    let (code, again, _) = demo(&["env"], kubeconfig);
+    assert_eq!((code, again), (Some(0), variables.clone()));
+    let (code, pushed, errors) = demo(&["push", "6.3.0"], kubeconfig);
+    assert_eq!(code, Some(0), "{errors}");
+    assert!(pushed.contains("pushed 6.3.0"), "{pushed}");
+    // Its folder is removed when the demo ends by itself.
+    let folder_of_first = Path::new(kubeconfig).parent().and_then(Path::parent);
+    drop(first);
+    drop(std::fs::remove_dir_all(folder_of_first.unwrap()));
+    let (code, _, errors) = demo(&["push", "6.3.0"], kubeconfig);
+    assert_eq!(code, Some(1), "{errors}");
+    assert!(errors.contains("has ended; start another"), "{errors}");
+}
+
 /// What a page without TLS answers.
 fn page(url: &str) -> String {
     let (host, path) = url

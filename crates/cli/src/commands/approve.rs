@@ -286,3 +286,35 @@ pub(super) async fn patch_spec(
 pub(super) fn whole_seconds(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_second_approval_of_the_same_person_and_change_is_noticed() {
+        let promotion = |digest: &str| -> Promotion {
+            serde_json::from_value(json!({
+                "metadata": {"name": "web-prod-1"},
+                "spec": {
+                    "pipeline": "web", "environment": "prod", "revision": "2", "version": "2",
+                    "approvals": [{"by": "jane", "changeDigest": "sha256:1"}],
+                },
+                "status": {"change": {"digest": digest, "edits": []}},
+            }))
+            .unwrap()
+        };
+        assert!(has_approved(&promotion("sha256:1"), "jane"));
+        assert!(!has_approved(&promotion("sha256:1"), "ann"));
+        assert!(
+            !has_approved(&promotion("sha256:2"), "jane"),
+            "another change"
+        );
+        assert_eq!(
+            needed(1, true),
+            "; 1 more approval is needed, by another person"
+        );
+        assert_eq!(needed(2, false), "; 2 more approvals are needed");
+        assert_eq!(needed(0, true), "");
+    }
+}

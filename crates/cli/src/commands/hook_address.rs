@@ -21,8 +21,19 @@ const PLAIN_ADDRESS: &str = "http://pipeline-promotion.pipeline-system";
 pub(super) struct AddressFlag {
     /// URL at which leaf clusters reach Sluice's promotion webhook [default: the Service with a port
     /// named `promotion` on the pipeline's cluster; for a file, that of the plain manifests]
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", value_parser = address)]
     address: Option<String>,
+}
+
+/// Flux sends nothing to an address without a scheme.
+fn address(typed: &str) -> Result<String, String> {
+    let schemes = ["https://", "http://"];
+    match schemes.iter().any(|scheme| typed.starts_with(scheme)) {
+        true => Ok(typed.to_owned()),
+        false => Err(format!(
+            "it must begin with https://, as in https://{typed}"
+        )),
+    }
 }
 
 /// The URL of the promotion webhook.

@@ -26,6 +26,11 @@ pub(crate) struct Arguments {
     connection: ClusterFlags,
 }
 
+/// Stands above a Provider whose reports have no signature.
+const UNSIGNED: &str = "\
+# The pipeline has no key, so these reports are not signed, and Sluice does not count them.
+# Set spec.promotion.strategy.secretRef to a Secret with the key hmac-key, and print this again.";
+
 /// The notification objects for one target.
 struct ClusterHook<'a> {
     pipeline: &'a Pipeline,
@@ -58,6 +63,9 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
                 namespace,
                 address: address.url.trim_end_matches('/'),
             };
+            if hook.secret().is_none() {
+                writeln!(out, "{UNSIGNED}")?;
+            }
             for object in hook.objects() {
                 yaml::write(out, &object)?;
             }

@@ -45,15 +45,15 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         let status = pipeline.status.as_ref();
         match status.and_then(|it| it.last_handled_reconcile_at.as_deref()) {
             Some(handled) if handled == requested => WaitState::Done,
-            _ => WaitState::Waiting(format!(
-                "the controller has not reconciled {name} yet; is it running?"
-            )),
+            _ => WaitState::Waiting(format!("the controller has not reconciled {name} yet")),
         }
     };
     let timeout = Duration::from(&arguments.timeout);
     let (pipeline, state) = wait_until(&cluster, timeout, &pipeline, state).await?;
     match state {
-        WaitState::Waiting(text) => return Err(WaitTimeout(text).into()),
+        WaitState::Waiting(text) => {
+            return Err(WaitTimeout(format!("{text}; is it running?")).into());
+        }
         WaitState::Failed(text) => bail!(text),
         WaitState::Done => {}
     }

@@ -114,9 +114,15 @@ fn require_external_check(spec: &PipelineSpec, check: &str) -> anyhow::Result<()
     if checks.contains(&check) {
         return Ok(());
     }
-    let known = match checks.is_empty() {
-        true => "none".to_owned(),
-        false => checks.join(", "),
-    };
-    bail!("the pipeline has no external check {check}; it has {known}")
+    if let Some(other) = spec.check(check) {
+        let name = &other.name;
+        bail!("{name} is no external check: Sluice measures it, so nobody reports its result");
+    }
+    match checks.is_empty() {
+        true => bail!("the pipeline has no check {check}, and no external check at all"),
+        false => bail!(
+            "the pipeline has no external check {check}; it has {}",
+            checks.join(", ")
+        ),
+    }
 }

@@ -10,6 +10,7 @@ use api::{
     promotion::{Approval, Phase},
 };
 use kube::api::{ListParams, Patch, PatchParams};
+use planner::SummaryState;
 use serde_json::json;
 use tokio::time::{Instant, sleep};
 
@@ -62,17 +63,13 @@ impl<'a> Walkthrough<'a> {
         };
         anstream::println!(
             "\nDashboard  {rest}   token {token}   (as {SECOND_APPROVER}: {second_token})\n\
-             A release is being promoted. In another terminal, try:\n  \
-             eval \"$({binary} demo env)\"        makes kubectl and sluice use the demo\n  \
-             {sluice} status {PIPELINE}          what each environment runs, and why it waits\n  \
-             {sluice} approve {PIPELINE} prod    your approval for prod, which needs those of two people\n  \
-             {sluice} approve {PIPELINE} prod --as {SECOND_APPROVER}   the approval of {SECOND_APPROVER}, the other person\n  \
-             {sluice} freeze {PIPELINE} -e prod  stops promotions into prod until {sluice} thaw {PIPELINE}\n  \
-             {sluice} demo push {next}         pushes the next release to dev\n  \
-             {sluice} demo push {faulty}  one that fails its check in staging and is rolled back\n  \
-             kubectl get pipelines,promotions\n\
+             A release is being promoted. In another terminal, make kubectl and sluice use the demo:\n  \
+             eval \"$({binary} demo env)\"\n\
+             Then try:\n\
+             {commands}\
              \"Create a pipeline\" in the dashboard opens a pull request, which the demo merges.\n\
              Ctrl-C stops the demo and removes everything.\n",
+            commands = suggestions(sluice, next, faulty),
             token = standalone.token,
             second_token = self.setup.second_token,
         );
@@ -207,6 +204,47 @@ impl<'a> Walkthrough<'a> {
     }
 }
 
+/// Commands to try, and what they do, in two columns.
+fn suggestions(sluice: &str, next: &str, faulty: &str) -> String {
+    let thaw = format!("stops promotions into prod until {sluice} thaw {PIPELINE} -e prod");
+    let lines = [
+        (
+            format!("status {PIPELINE}"),
+            "what each environment runs, and why it waits",
+        ),
+        (
+            format!("explain {PIPELINE} prod"),
+            "the gates of prod, and what resolves the wait",
+        ),
+        (
+            format!("approve {PIPELINE} prod"),
+            "your approval for prod, which needs those of two people",
+        ),
+        (
+            format!("approve {PIPELINE} prod --as {SECOND_APPROVER}"),
+            "the approval of the other person",
+        ),
+        (format!("freeze {PIPELINE} -e prod"), thaw.as_str()),
+        (
+            format!("demo push {next}"),
+            "pushes the next release to dev",
+        ),
+        (format!("demo push {next}-broken"), "one that fails in dev"),
+        (
+            format!("demo push {faulty}"),
+            "one that fails its check in staging and is rolled back",
+        ),
+    ];
+    let width = lines.iter().map(|(command, _)| command.len()).max();
+    let width = width.unwrap_or_default();
+    let lines = lines
+        .iter()
+        .map(|(command, text)| format!("  {sluice} {command:width$}  {text}\n"));
+    lines
+        .chain(["  kubectl get pipelines,promotions\n".to_owned()])
+        .collect()
+}
+
 /// The revision that all targets of an environment run.
 fn runs<'a>(status: &'a PipelineStatus, environment: &str) -> Option<&'a str> {
     let targets = &status.environments.get(environment)?.targets;
@@ -248,7 +286,13 @@ fn describe(environment: &EnvironmentStatus) -> String {
     let release = target.and_then(planner::release);
     let release = release.unwrap_or("nothing yet".to_owned());
     let is_ready = target.is_some_and(|target| target.ready);
-    let mut line = format!("{} {release}", if is_ready { "●" } else { "◌" });
+    // The glyphs of `sluice status`.
+    let state = match (is_ready, release.contains(" failed")) {
+        (true, _) => SummaryState::Ready,
+        (_, true) => SummaryState::Failed,
+        _ => SummaryState::NotReady,
+    };
+    let mut line = format!("{} {release}", state.glyph());
     let promotion = environment.promotion.as_ref();
     let under_way = promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
     if let Some(promotion) = under_way {

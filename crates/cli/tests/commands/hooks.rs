@@ -78,6 +78,12 @@ async fn hooks_point_to_the_service_that_is_installed() {
         "{out}"
     );
 
+    let bare = ["hooks", "web", "--address", "sluice.example.com"];
+    let output = cluster.run(&bare).await;
+    assert_eq!(output.code, 2, "{}", output.out);
+    let expected = "must begin with https://, as in https://sluice.example.com";
+    assert!(output.err.contains(expected), "{}", output.err);
+
     let port = json!({"name": "promotion", "port": 80});
     install(
         &cluster,
@@ -119,6 +125,8 @@ async fn for_a_file_the_plain_manifests_are_assumed() {
     std::fs::write(&file, crate::cluster::pipeline().to_string()).unwrap();
     let output = offline(&["hooks", file.to_str().unwrap()]).await;
     assert_eq!(output.code, 0, "{}", output.err);
+    let is_signed = !output.out.contains("type: generic\n");
+    assert_eq!(is_signed, !output.out.contains("# The pipeline has no key"));
     let address = "http://pipeline-promotion.pipeline-system/promotion/default/web/dev";
     assert_eq!(addresses(&output.out)[0], address);
     assert!(

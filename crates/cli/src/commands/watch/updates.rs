@@ -77,7 +77,16 @@ fn changes(before: &Pipeline, now: &Pipeline) -> Vec<String> {
     let previous = before.status.as_ref();
     let status = now.status.as_ref().unwrap_or(&nothing);
     let events = planner::pipeline_events(previous, status);
-    let mut texts: Vec<String> = events.into_iter().map(|event| event.message).collect();
+    // Holds are events, too; below they have their reason.
+    let is_hold = |message: &str| {
+        let mut environments = status.environments.iter();
+        environments.any(|(name, environment)| {
+            let hold = environment.hold.as_ref();
+            hold.is_some_and(|hold| message == format!("{name}: {}", hold.message))
+        })
+    };
+    let messages = events.into_iter().map(|event| event.message);
+    let mut texts: Vec<String> = messages.filter(|it| !is_hold(it)).collect();
     if before.spec.suspend != now.spec.suspend {
         texts.push(match now.spec.suspend {
             true => "suspended".to_owned(),

@@ -76,6 +76,16 @@ pub(crate) fn is_rollback(promotion: &Promotion) -> bool {
     is_asked || promotion.spec.cause.is_some()
 }
 
+/// Why a promotion was withdrawn, if a person requested to go back or to stay.
+pub(crate) const ROLLED_BACK: &str = "RolledBack";
+
+/// Whether a person requested to go back instead. Its revision is rejected, also where the status that said so is
+/// lost.
+pub(crate) fn is_rolled_back(promotion: &Promotion) -> bool {
+    let withdrawn = promotion.spec.withdrawn.as_ref();
+    withdrawn.is_some_and(|withdrawn| withdrawn.reason == ROLLED_BACK)
+}
+
 /// Whether a person rejected it before its change was in git.
 pub(crate) fn is_rejected(promotion: &Promotion) -> bool {
     promotion.spec.rejection.is_some() && !was_merged(promotion)

@@ -25,8 +25,8 @@ use crate::{
     gate::{self, CandidateQuestion, freeze::frozen_now, signature::is_signed, targets},
     hold::{Hold, HoldReason},
     promotion_phase::{
-        is_deploying, is_rejected, is_rollback, is_unmerged, is_verifying, name_of, phase_of,
-        was_merged,
+        is_deploying, is_rejected, is_rollback, is_rolled_back, is_unmerged, is_verifying, name_of,
+        phase_of, was_merged,
     },
     rollout::rollout_summary,
     site_state::SiteState,
@@ -96,6 +96,7 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
         let runs_here = status.is_some_and(|status| status.targets.iter().all(runs));
         let is_dropped = phase_of(promotion) == Some(Phase::Abandoned)
             || is_rejected(promotion)
+            || is_rolled_back(promotion)
             || cancel::cancellation(promotion).is_some() && !is_rollback(promotion);
         if is_dropped && !runs_here && !rejected.contains(revision) {
             push_front(&mut rejected, revision);

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     gate::{self, GateVerdict, PromotionQuestion, SiteQuestion, order, suspended::is_suspended},
     hold::{Hold, HoldReason},
-    promotion_phase::{is_deploying, is_unmerged, name_of, phase_of},
+    promotion_phase::{ROLLED_BACK, is_deploying, is_unmerged, name_of, phase_of},
     release::failed_revision,
     site_state::SiteState,
     time::Timestamp,
@@ -320,12 +320,16 @@ impl<'a> SitePlanner<'a> {
                 && promotion.spec.revision != wanted.revision
                 && (is_by_itself(promotion) || request.is_some())
         };
+        let reason = match request {
+            Some(_) => ROLLED_BACK,
+            None => "NoLongerCandidate",
+        };
         site.promotions
             .iter()
             .filter(is_stale)
             .map(|promotion| Step::WithdrawPromotion {
                 name: name_of(promotion),
-                reason: "NoLongerCandidate".to_owned(),
+                reason: reason.to_owned(),
             })
             .collect()
     }

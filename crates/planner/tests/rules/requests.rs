@@ -111,11 +111,27 @@ fn a_rollback_rejects_what_it_leaves() {
     );
 }
 
+/// The status may be lost with a hub that is restored from a backup.
+#[test]
+fn what_a_rollback_withdrew_stays_rejected_without_the_status_that_said_so() {
+    let mut world = crate::drawing::draw(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Withdrawn withdrawn",
+    );
+    let withdrawn = world.promotions[0].spec.withdrawn.as_mut().unwrap();
+    withdrawn.reason = "RolledBack".to_owned();
+    world.promotions[0].status = None;
+    let status = world.pipeline.status.clone().unwrap();
+    let (promotions, now) = (&world.promotions, crate::drawing::now());
+    let plan = planner::plan(&world.pipeline, &status, promotions, now);
+    assert_eq!(plan.environments["prod"].rejected, ["2.0.0"]);
+    assert!(plan.steps.is_empty(), "{:?}", plan.steps);
+}
+
 #[test]
 fn a_rollback_to_what_runs_stops_what_is_on_its_way() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge\nrequest prod Rollback 1.0.0 r1",
-        "withdraw prod 2.0.0: NoLongerCandidate
+        "withdraw prod 2.0.0: RolledBack
          prod rejects 2.0.0
          prod request r1: 1.0.0 runs already",
     );

@@ -97,8 +97,8 @@ fn context(server: &Server, metrics: &Metrics) -> TriggerContext {
         ..TriggerSettings::default()
     };
     let triggers = ObjectCache::new(CacheConfig::default());
-    let (fed, api) = (triggers.clone(), Api::all(client.clone()));
-    tokio::spawn(async move { fed.watch(api, watcher::Config::default()).await });
+    let (fed, hub) = (triggers.clone(), client.clone());
+    tokio::spawn(async move { fed.watch(hub, None, watcher::Config::default()).await });
     TriggerContext {
         client,
         triggers,

@@ -276,9 +276,9 @@ fn run_case(forge: usize, seed: u64, is_intact: bool) -> usize {
 #[test]
 fn damaged_answers_of_forges_do_no_harm() {
     for seed in seeds() {
-        for forge in 0..FORGES.len() {
+        for (forge, (product, ..)) in FORGES.iter().enumerate() {
             let requests = run_case(forge, seed, false);
-            let name = FORGES[forge].0.as_str();
+            let name = product.as_str();
             assert!(requests <= MANY, "{name}: {requests} requests, seed {seed}");
         }
     }
@@ -287,8 +287,8 @@ fn damaged_answers_of_forges_do_no_harm() {
 /// Otherwise the test above would damage answers to requests that fail anyway.
 #[test]
 fn with_answers_that_are_not_damaged_the_calls_reach_the_double() {
-    for forge in 0..FORGES.len() {
+    for (forge, (product, ..)) in FORGES.iter().enumerate() {
         let requests = run_case(forge, 1, true);
-        assert!(requests >= 12, "{}: {requests}", FORGES[forge].0.as_str());
+        assert!(requests >= 12, "{}: {requests}", product.as_str());
     }
 }

@@ -146,7 +146,8 @@ async fn a_release_that_fails_its_check_is_rolled_back_once() {
     world.repository.merge(2).await.unwrap();
     world.sync(PROD, "prod", "prod").await;
     // What came back is checked again, and 1.1.0 does not come again.
-    expect_runs(&world, &["prod smoke 1.0.0 #0"]).await;
+    // The run that failed says why 1.1.0 is rejected.
+    expect_runs(&world, &["prod smoke 1.0.0 #0", "prod smoke 1.1.0 #0"]).await;
     decide(&world, "prod", "1.0.0", true).await;
     let ended = ["prod 1.1.0 Failed/CheckFailed", "prod 1.0.0 Succeeded"];
     world.expect_all(&ended).await;

@@ -336,7 +336,7 @@ fn a_promotion_is_rejected_with_a_note() {
     browser.until("document.title === 'Approvals · Sluice'");
     world.go(&mut browser, "/pipelines/shop/app");
     browser.shows("rejected by olivia: not on a Friday");
-    browser.shows("5.0.0 was rejected by olivia: not on a Friday.");
+    browser.shows("olivia rejected 5.0.0 in prod: not on a Friday.");
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 

@@ -168,7 +168,7 @@ const KUBECONFIGS: &[&str] = &[
      certificate-authority-data: YQ==, tls-server-name: x}}]\n\
      users: [{name: u, user: {token: token-of-a-cluster, username: u}}]\n\
      contexts: [{name: x, context: {cluster: c, user: u, namespace: n}}]\ncurrent-context: x\n",
-    "clusters:\n- name: c\n  cluster: {server: 'https://10.0.0.1', proxy-url: 'http://p.example', \
+    "clusters:\n- name: c\n  cluster: {server: 'https://127.0.0.1:1', proxy-url: 'http://p.example', \
      certificate-authority: /etc/passwd, insecure-skip-tls-verify: true}\nusers:\n- name: u\n  user: {exec: \
      {apiVersion: client.authentication.k8s.io/v1, command: sh, args: [-c, id]}, tokenFile: /etc/passwd}\n\
      contexts: [{name: x, context: {cluster: c, user: u}}]\ncurrent-context: x\n",

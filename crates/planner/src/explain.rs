@@ -158,10 +158,12 @@ fn plan_lines(
     if environment.suspend {
         lines.push(format!("  {name} is suspended: nothing starts"));
     }
-    let is_told = says
-        .hold
-        .as_ref()
-        .is_some_and(|it| it.reason == HoldReason::Frozen);
+    let mut closed = says
+        .gates
+        .iter()
+        .filter_map(GateAnswer::hold)
+        .chain(&says.hold);
+    let is_told = closed.any(|it| it.reason == HoldReason::Frozen);
     let frozen = says.frozen.iter().filter(|_| !is_told);
     lines.extend(frozen.map(|frozen| format!("  {name} is {frozen}: nothing starts")));
     lines.extend(starts(plan, name));

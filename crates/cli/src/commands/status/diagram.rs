@@ -6,7 +6,7 @@ mod graph;
 
 use api::{
     Pipeline, conditions,
-    pipeline::{Environment, EnvironmentStatus, HoldStatus, PipelineSpec},
+    pipeline::{Environment, EnvironmentStatus, PipelineSpec},
     promotion::Phase,
 };
 use jiff::Timestamp;
@@ -170,8 +170,9 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
         return Vec::new();
     };
     let mut texts = Vec::new();
-    let is_told = |hold: &HoldStatus| hold.reason == HoldReason::Frozen.word();
-    if !status.hold.as_ref().is_some_and(is_told) {
+    let held = status.hold.iter().map(|hold| hold.reason.as_str());
+    let mut reasons = held.chain(status.gates.iter().map(|gate| gate.reason.as_str()));
+    if !reasons.any(|it| it == HoldReason::Frozen.word()) {
         texts.extend(planner::frozen_now(&model, name, now));
     }
     if let Some(hold) = &status.hold {

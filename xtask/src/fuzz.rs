@@ -41,6 +41,20 @@ const TARGETS: &[Target] = &[
         cases: 2000,
     },
     Target {
+        name: "hooks",
+        package: "sluice-server",
+        test: &["--test", "http", "damaged_hooks"],
+        what: "damaged and signed webhooks of every sender",
+        cases: 100,
+    },
+    Target {
+        name: "rest",
+        package: "sluice-server",
+        test: &["--test", "http", "damaged_requests_to_rest"],
+        what: "damaged requests to REST",
+        cases: 100,
+    },
+    Target {
         name: "forges",
         package: "sluice-git",
         test: &["--test", "suite", "damaged_answers_of_forges"],

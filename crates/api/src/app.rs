@@ -154,13 +154,17 @@ impl FluxHealth {
         let is_stalled = |condition: &StatusCondition| condition.is_true("Stalled");
         let is_failure = |condition| is_stalled(condition) || tells_failure(condition);
         let observed = observed.or_else(|| ready?.observed_generation);
+        let lagging = observed.is_some_and(|observed| observed < generation);
+        let is_ready = ready.is_some_and(|ready| ready.status == "True");
         Self {
-            is_ready: ready.is_some_and(|ready| ready.status == "True"),
-            lagging: observed.is_some_and(|observed| observed < generation),
+            is_ready,
+            lagging,
             failed: conditions
                 .iter()
                 .any(|condition| is_current(condition) && is_failure(condition)),
+            // That an earlier generation succeeded is not why the app is not ready now.
             message: ready
+                .filter(|_| !(is_ready && lagging))
                 .and_then(|ready| ready.message.clone())
                 .filter(|text| !text.is_empty()),
         }

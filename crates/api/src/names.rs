@@ -25,6 +25,8 @@ pub const REQUEST_ANNOTATION: &str = "pipelines.weave.works/request";
 pub const OVERRIDE_ANNOTATION: &str = "pipelines.weave.works/override";
 /// Label on a Freeze that `sluice freeze` or the dashboard created.
 pub const STOP_LABEL: &str = "pipelines.weave.works/stop";
+/// Annotation on such a Freeze: who created or last changed it.
+pub const AUTHOR_ANNOTATION: &str = "pipelines.weave.works/author";
 /// Label on a Pipeline that is kept equal to one of another API group: that group.
 pub const ADOPTED_LABEL: &str = "pipelines.weave.works/adopted-from";
 /// Annotation on such a Pipeline: the suspension and requests of both when they were last equal, to

@@ -17,8 +17,8 @@ pub use check::{
     Check, CheckKind, ExternalCheck, HttpCheck, JobCheck, OnFailure, PrometheusCheck, Verify,
 };
 pub use promotion::{
-    Commit, FeedbackKind, Forge, MergeMethod, Notification, Oci, OciProvider, PromotionSettings,
-    PullRequest, ResourceSetInputs, Scope, Strategy, Webhook, When,
+    Commit, FeedbackKind, ForgeKind, MergeMethod, Notification, Oci, OciProvider,
+    PromotionSettings, PullRequestStrategy, ResourceSetInputs, Scope, Strategy, Webhook, When,
 };
 pub use request::{HandledRequest, Override, Request, RequestKind, StoredOverride};
 pub use rfc_spelling::{RFC_SECRET, RfcPullRequest, RfcWebhook};

@@ -258,7 +258,8 @@ pub struct Filters {
     pub tags: Vec<String>,
 }
 
-/// What to do while an earlier run is not finished.
+/// What to do while an earlier run is not finished: start the next one beside it (`Allow`, the default), wait
+/// (`Forbid`), or cancel it (`Replace`).
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Concurrency {
     /// Start the next one beside it.

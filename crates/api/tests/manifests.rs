@@ -3,7 +3,7 @@
 
 use api::{
     Change, GitopsCluster, Pipeline, PipelineTrigger, Promotion,
-    pipeline::{Forge, PipelineStatus, Scope, When},
+    pipeline::{ForgeKind, PipelineStatus, Scope, When},
     promotion::Phase,
     trigger::{PipelineTriggerStatus, Template, TriggerSourceKind},
 };
@@ -65,7 +65,7 @@ fn new_fields_mean_what_they_say() {
     assert_eq!(promotion.soak.as_ref().unwrap().length().as_secs(), 5400);
     assert_eq!(
         promotion.strategy.pull_request.as_ref().unwrap().forge,
-        Forge::Gitea
+        ForgeKind::Gitea
     );
     assert!(spec.promotion_into("prod").unwrap().manual);
     assert_eq!(spec.promotion_into("dev"), Some(promotion));

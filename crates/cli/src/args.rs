@@ -15,20 +15,29 @@ pub(crate) mod triggers;
 
 use std::ffi::OsString;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
 use crate::{commands, crds};
 
 /// Text below the list of commands.
 const AFTER_HELP: &str = "\
-Commands that use a cluster accept --kubeconfig FILE, --context NAME and -n, --namespace NAME, before \
-or after the command.
+Commands that use a cluster accept --kubeconfig FILE, --context NAME, --as USER, --as-group GROUP and -n, \
+--namespace NAME, before or after the command; those that list pipelines also -A, --all-namespaces.
 
 Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands \
 with --wait)";
 
 /// Flags with a value that may stand before the command.
-const LEADING_FLAGS: [&str; 4] = ["--kubeconfig", "--context", "--namespace", "-n"];
+const LEADING_FLAGS: [&str; 6] = [
+    "--kubeconfig",
+    "--context",
+    "--namespace",
+    "-n",
+    "--as",
+    "--as-group",
+];
+/// Flags without a value that may stand before the command.
+const LEADING_SWITCHES: [&str; 2] = ["--all-namespaces", "-A"];
 
 /// Promotes releases through environments for teams on Flux
 #[derive(Debug, Parser)]
@@ -86,6 +95,12 @@ pub(crate) fn parse() -> Arguments {
         true => Arguments::command().bin_name("kubectl sluice"),
         false => Arguments::command(),
     };
+    if let Some(error) = leading_flag_error(&typed) {
+        command
+            .clone()
+            .error(ErrorKind::MissingSubcommand, error)
+            .exit();
+    }
     let matches = command.get_matches_from(typed);
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }
@@ -119,9 +134,9 @@ pub(crate) fn with_leading_flags_last(typed: Vec<OsString>) -> Vec<OsString> {
     let mut moved = Vec::new();
     let mut rest: Vec<OsString> = words.next().into_iter().collect();
     while let Some(flag) = words.next_if(is_leading_flag) {
-        let has_value = flag.to_str().is_some_and(|it| !LEADING_FLAGS.contains(&it));
+        let takes_next = flag.to_str().is_some_and(|it| LEADING_FLAGS.contains(&it));
         moved.push(flag);
-        moved.extend(words.next_if(|_| !has_value));
+        moved.extend(words.next_if(|_| takes_next));
     }
     rest.extend(words);
     let end = rest.iter().position(|word| word == "--");
@@ -130,11 +145,34 @@ pub(crate) fn with_leading_flags_last(typed: Vec<OsString>) -> Vec<OsString> {
     rest
 }
 
-/// `-n`, `--namespace` or `--namespace=shop`.
+/// `-A`, `-n`, `-nshop`, `--namespace` or `--namespace=shop`.
 fn is_leading_flag(word: &OsString) -> bool {
     let word = word.to_str().unwrap_or_default();
     let name = word.split('=').next().unwrap_or_default();
-    LEADING_FLAGS.contains(&name)
+    let is_attached = word.starts_with("-n") && word.len() > 2;
+    LEADING_FLAGS.contains(&name) || LEADING_SWITCHES.contains(&word) || is_attached
+}
+
+/// What is wrong where only such flags were typed and no command: clap would call the first one unexpected.
+fn leading_flag_error(typed: &[OsString]) -> Option<String> {
+    let flag = typed.get(1).filter(|it| is_leading_flag(it))?;
+    let last = typed.last()?.to_str()?;
+    let flag = flag.to_str()?;
+    Some(match LEADING_FLAGS.contains(&last) {
+        true => format!(
+            "{last} needs a value, and then a command, such as `sluice {last} VALUE status`"
+        ),
+        false => format!(
+            "{flag} needs a command, such as `sluice {} status`",
+            shown(typed)
+        ),
+    })
+}
+
+/// What was typed after the name of the program.
+fn shown(typed: &[OsString]) -> String {
+    let words = typed.iter().skip(1).map(|it| it.to_string_lossy());
+    words.collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ pub(crate) enum ClientCommand {
     /// Stop promotions: nothing is pushed, opened, merged or sent, except rollbacks
     Freeze(freeze::FreezeArguments),
     /// Let promotions continue that `sluice freeze` stopped
-    Thaw(freeze::Scope),
+    Thaw(freeze::FreezeScopeArguments),
     /// Print the changes of pipelines as they happen, until interrupted
     Watch(watch::Arguments),
     /// Forward a local port to the dashboard, and open it in a browser

@@ -19,7 +19,7 @@ use api::app::AppReading;
 use parking_lot::RwLock;
 
 pub(crate) use canaries::{Workload, Workloads};
-pub(crate) use images::WorkloadKinds;
+pub(crate) use images::WantedWorkloads;
 pub(crate) use record::AppRecord;
 
 use crate::keys::{AppKind, ClusterKey};
@@ -138,7 +138,6 @@ impl AppCache {
                     record.images.clone_from(&known.images);
                     record.has_provisional_images = known.has_provisional_images;
                 }
-                record.workload_kinds = known.workload_kinds;
                 record.workloads.clone_from(&known.workloads);
                 if **known == record {
                     return false;
@@ -160,13 +159,12 @@ impl AppCache {
     ) {
         let mut clusters = self.clusters.write();
         let apps = clusters.entry(cluster.clone()).or_default();
-        let follows_canaries = apps.follows_canaries();
         let apps = apps.kinds.entry(kind.clone()).or_default();
         let names = apps.records.get_mut(namespace);
         if let Some(record) = names.and_then(|names| names.get_mut(name))
             && is_same_state(&record.reading, of)
         {
-            Arc::make_mut(record).set_workloads(workloads, follows_canaries);
+            Arc::make_mut(record).set_workloads(workloads);
         }
     }
 
@@ -196,7 +194,6 @@ impl AppCache {
     ) {
         let mut clusters = self.clusters.write();
         let apps = clusters.entry(cluster.clone()).or_default();
-        let follows_canaries = apps.follows_canaries();
         let apps = apps.kinds.entry(kind.clone()).or_default();
         for (namespace, names) in &mut apps.records {
             for (name, record) in names
@@ -205,7 +202,7 @@ impl AppCache {
             {
                 let own = workloads.remove(&(namespace.clone(), name.clone()));
                 let own = own.unwrap_or_else(images::AppWorkloads::none);
-                Arc::make_mut(record).set_workloads(own, follows_canaries);
+                Arc::make_mut(record).set_workloads(own);
             }
         }
     }

@@ -23,9 +23,9 @@ pub(crate) struct RequiredApp {
 }
 
 /// The kinds and namespaces that are needed on one cluster.
-pub(crate) type RequiredKinds = BTreeMap<AppKind, Namespaces>;
+pub(crate) type RequiredKinds = BTreeMap<AppKind, RequiredNamespaces>;
 /// The namespaces in which objects of a kind are needed.
-pub(crate) type Namespaces = Arc<BTreeSet<String>>;
+pub(crate) type RequiredNamespaces = Arc<BTreeSet<String>>;
 
 /// Where apps of a kind are required. Each is stored once.
 #[derive(Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

@@ -116,6 +116,7 @@ async fn promote(
     let key = ObjectKey::of(&pipeline.metadata);
     let now = reconciler.clock.now();
     let promotions = promotions_of(&reconciler.caches, &key);
+    let model = planner::rebuild(pipeline, model, &promotions, now);
     let plan = planner::plan(pipeline, &model, &promotions, now);
     let mut steps = plan.steps.clone();
     steps.extend(planner::surplus(

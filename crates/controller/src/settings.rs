@@ -193,7 +193,7 @@ pub struct Authoring {
     /// The branch that pull requests are for.
     pub branch: String,
     /// Where its pull requests live.
-    pub forge: api::pipeline::Forge,
+    pub forge: api::pipeline::ForgeKind,
     /// The Secret with the credentials.
     pub secret: ObjectKey,
     /// The folders files may be in; `.` for all, and `${namespace}` stands for the change's.

@@ -38,7 +38,7 @@ use std::{path::PathBuf, sync::Arc, time::Duration};
 
 use api::{
     Change, Pipeline, Promotion,
-    pipeline::{Commit, Oci, PullRequest, ResourceSetInputs, Strategy, Webhook},
+    pipeline::{Commit, Oci, PullRequestStrategy, ResourceSetInputs, Strategy, Webhook},
     promotion::{PromotionChange, SourceCommits},
     reference::LocalReference,
 };
@@ -180,7 +180,7 @@ pub(crate) struct Strategies {
 /// The one strategy of a promotion.
 #[derive(Clone, Copy)]
 enum StrategyKind<'a> {
-    PullRequest(&'a PullRequest),
+    PullRequest(&'a PullRequestStrategy),
     Commit(&'a Commit),
     Notification,
     Webhook(&'a Webhook),

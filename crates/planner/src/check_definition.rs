@@ -18,37 +18,43 @@ const HTTP_VARIABLES: &[&str] = &["status", "body", "json", "headers"];
 /// The names that can stand in `${…}`.
 const PLACEHOLDERS: [&str; 4] = ["environment", "revision", "version", "pipeline"];
 
-/// Why a check cannot work as it is written.
+/// Why a check cannot work as it is written: the first of its problems.
 pub fn check_problem(check: &Check) -> Option<String> {
-    let about = |problem: String| format!("the check {}: {problem}", check.name);
-    match check.kinds().as_slice() {
-        [_] => {}
-        _ => {
-            return Some(about(
-                "it must be one of prometheus, http, job and external".into(),
-            ));
-        }
+    let mut problems = check_problems(check).into_iter();
+    problems.next().map(|(_, text)| text)
+}
+
+/// All problems of a check: the field below it, such as `.http.url`, and the sentence.
+pub(crate) fn check_problems(check: &Check) -> Vec<(&'static str, String)> {
+    let about = |field, problem: String| (field, format!("the check {}: {problem}", check.name));
+    if check.kinds().len() != 1 {
+        let text = "it must be one of prometheus, http, job and external";
+        return vec![about("", text.to_owned())];
     }
+    let query = check.prometheus.as_ref().map(|it| &it.query);
+    let url = check.http.as_ref().map(|it| &it.url);
     let texts = [
-        check.prometheus.as_ref().map(|it| ("query", &it.query)),
-        check.http.as_ref().map(|it| ("url", &it.url)),
+        query.map(|it| (".prometheus.query", "query", it)),
+        url.map(|it| (".http.url", "url", it)),
     ];
-    for (field, text) in texts.into_iter().flatten() {
-        if let Some(problem) = unknown_placeholder(text) {
-            return Some(about(format!("{field} {problem}")));
-        }
+    let mut found = Vec::new();
+    for (field, name, text) in texts.into_iter().flatten() {
+        let problem = unknown_placeholder(text);
+        found.extend(problem.map(|problem| about(field, format!("{name} {problem}"))));
     }
-    if check
-        .prometheus
-        .as_ref()
-        .is_some_and(|it| it.address.contains("${"))
-    {
-        return Some(about("address cannot contain ${…}".into()));
+    let prometheus = check.prometheus.as_ref();
+    if prometheus.is_some_and(|it| it.address.contains("${")) {
+        let text = "address cannot contain ${…}";
+        found.push(about(".prometheus.address", text.to_owned()));
     }
-    match condition_of(check)? {
-        Ok(_) => None,
-        Err(problem) => Some(about(format!("passExpr: {problem}"))),
+    if let Some(Err(problem)) = condition_of(check) {
+        let field = match prometheus {
+            Some(_) => ".prometheus.passExpr",
+            None => ".http.passExpr",
+        };
+        found.push(about(field, format!("passExpr: {problem}")));
     }
+    found
 }
 
 /// The condition of a check that measures, compiled; nothing for the others.

@@ -79,6 +79,9 @@ pub fn deployments(
         found.extend(failures(status, &found));
     }
     found.sort_by_key(|it| it.from);
+    if let Some(replaced) = replaced_by(found.first(), promotions) {
+        found.insert(0, replaced);
+    }
     let starts: Vec<_> = found.iter().map(|it| it.from).collect();
     let next = starts.into_iter().skip(1).map(Some).chain([None]);
     for (deployment, next) in found.iter_mut().zip(next) {
@@ -92,6 +95,22 @@ pub fn deployments(
         };
     }
     found
+}
+
+/// What ran before the first deployment, if the promotion that brought that says so. When it came is not known,
+/// but that it ran when the promotion was created.
+fn replaced_by(first: Option<&Deployment>, promotions: &[Promotion]) -> Option<Deployment> {
+    let first = first.filter(|it| it.promotion.is_some())?;
+    let mut promotions = promotions.iter();
+    let brought = promotions.find(|it| it.metadata.name == first.promotion)?;
+    let from = brought.metadata.creation_timestamp.as_ref()?.0;
+    (from < first.from).then_some(Deployment {
+        revision: brought.spec.replaces.clone()?,
+        kind: DeploymentKind::Release,
+        from,
+        until: None,
+        promotion: None,
+    })
 }
 
 /// What a promotion that ended has deployed, or failed to.
@@ -198,50 +217,114 @@ pub fn delivery_figures(
     now: Timestamp,
 ) -> DeliveryFigures {
     let start = earlier(now, Duration::from_secs(u64::from(DAYS) * 24 * 60 * 60));
+    let is_recent = |at: Timestamp| at >= start && at <= now;
     // In the order of promotion, which need not be that of the list.
     let environments = environment_columns(&pipeline.spec).into_iter().flatten();
     let lanes: Vec<Vec<Deployment>> = environments
-        .map(|it| {
-            let status = model.environments.get(&it.name);
-            let mut lane = deployments(&it.name, status, promotions);
-            lane.retain(|it| it.from >= start && it.from <= now);
-            lane
-        })
+        .map(|it| deployments(&it.name, model.environments.get(&it.name), promotions))
         .collect();
-    let all = || lanes.iter().flatten();
-    let is_failed = |it: &&Deployment| it.kind == DeploymentKind::Failed;
-    let last = lanes.last().map(Vec::as_slice).unwrap_or_default();
+    let mut changes: Vec<Vec<ChangeOutcome>> = lanes.iter().map(|lane| outcomes(lane)).collect();
+    for lane in &mut changes {
+        lane.retain(|it| is_recent(it.from));
+    }
+    let last = changes.last().map(Vec::as_slice).unwrap_or_default();
+    let releases = || changes.iter().flatten().filter(|it| !it.is_rollback);
     DeliveryFigures {
-        deployments: last.iter().filter(|it| !is_failed(it)).count(),
-        lead_time: lead_time(&lanes),
-        failed: all().filter(is_failed).count(),
-        all: all().count(),
-        time_to_restore: median(lanes.iter().flat_map(|lane| restored(lane))),
+        deployments: last.iter().filter(|it| it.is_release()).count(),
+        lead_time: lead_time(&lanes, promotions, is_recent),
+        failed: releases().filter(|it| it.has_failed).count(),
+        all: releases().count(),
+        time_to_restore: median(changes.iter().flat_map(|lane| restored(lane))),
     }
 }
 
-/// From the first environment to the last, for each revision that reached both.
-fn lead_time(lanes: &[Vec<Deployment>]) -> Option<Duration> {
+/// What became of one revision while it was the last one that came.
+struct ChangeOutcome {
+    from: Timestamp,
+    is_rollback: bool,
+    /// Whether it ran.
+    has_run: bool,
+    /// It could not be deployed, failed its checks, or was rolled back.
+    has_failed: bool,
+}
+
+impl ChangeOutcome {
+    fn is_release(&self) -> bool {
+        self.has_run && !self.is_rollback
+    }
+}
+
+/// The changes of an environment. A revision that was deployed and then failed its checks is one change. What
+/// ran before anything was promoted is none: nobody knows when it came.
+fn outcomes(lane: &[Deployment]) -> Vec<ChangeOutcome> {
+    let mut changes: Vec<(&str, ChangeOutcome)> = Vec::new();
+    for deployment in lane {
+        let is_failed = deployment.kind == DeploymentKind::Failed;
+        let is_rollback = deployment.kind == DeploymentKind::Rollback;
+        let revision = identity(&deployment.revision);
+        if let Some((last, outcome)) = changes.last_mut() {
+            if *last == revision {
+                outcome.has_failed |= is_failed;
+                outcome.has_run |= !is_failed;
+                continue;
+            }
+            outcome.has_failed |= is_rollback;
+        }
+        let outcome = ChangeOutcome {
+            from: deployment.from,
+            is_rollback,
+            has_run: !is_failed,
+            has_failed: is_failed,
+        };
+        changes.push((revision, outcome));
+    }
+    let is_first_sight =
+        |it: &Deployment| it.promotion.is_none() && it.kind == DeploymentKind::Release;
+    let known = usize::from(lane.first().is_some_and(is_first_sight));
+    changes.into_iter().skip(known).map(|(_, it)| it).collect()
+}
+
+/// From the first environment to the last, for each revision that was promoted into the last.
+fn lead_time(
+    lanes: &[Vec<Deployment>],
+    promotions: &[Promotion],
+    is_recent: impl Fn(Timestamp) -> bool,
+) -> Option<Duration> {
     let (first, rest) = lanes.split_first()?;
-    let releases = rest.last()?.iter();
-    let releases = releases.filter(|it| it.kind == DeploymentKind::Release);
+    let releases = rest.last()?.iter().filter(|it| is_recent(it.from));
+    let releases =
+        releases.filter(|it| it.kind == DeploymentKind::Release && it.promotion.is_some());
     median(releases.filter_map(|release| {
+        let revision = identity(&release.revision);
         let mut start = first.iter().filter(|it| it.kind == DeploymentKind::Release);
-        let start = start.find(|it| identity(&it.revision) == identity(&release.revision))?;
-        between(start.from, release.from)
+        let start = start.find(|it| identity(&it.revision) == revision);
+        let start = start.map(|it| it.from);
+        between(
+            start.or_else(|| promoted_since(revision, promotions))?,
+            release.from,
+        )
     }))
 }
 
-/// From each failure until something else was deployed. Failures in a row count once.
-fn restored(lane: &[Deployment]) -> Vec<Duration> {
+/// When a revision was first promoted. The first environment forgets when it came once it was rolled back to
+/// it.
+fn promoted_since(revision: &str, promotions: &[Promotion]) -> Option<Timestamp> {
+    let same = promotions.iter().filter(|it| !is_rollback(it));
+    let same = same.filter(|it| identity(&it.spec.revision) == revision);
+    let created = same.filter_map(|it| it.metadata.creation_timestamp.as_ref());
+    created.map(|at| at.0).min()
+}
+
+/// From each change that failed until something else ran. Failures in a row count once.
+fn restored(lane: &[ChangeOutcome]) -> Vec<Duration> {
     let mut failed_at = None;
     let mut all = Vec::new();
-    for deployment in lane {
-        match (deployment.kind, failed_at) {
-            (DeploymentKind::Failed, None) => failed_at = Some(deployment.from),
-            (DeploymentKind::Failed, Some(_)) | (_, None) => {}
-            (_, Some(at)) => {
-                all.extend(between(at, deployment.from));
+    for change in lane {
+        match (change.has_failed, failed_at) {
+            (true, None) => failed_at = Some(change.from),
+            (true, Some(_)) | (false, None) => {}
+            (false, Some(at)) => {
+                all.extend(between(at, change.from));
                 failed_at = None;
             }
         }

@@ -1,6 +1,7 @@
 //! Events of a pipeline: the differences between two of its statuses that people care about.
 
 mod checks;
+mod promotion;
 mod rollout;
 
 use std::collections::HashMap;
@@ -16,6 +17,8 @@ use crate::{
     release::failure_message,
     site::{cluster_of_status, target_name},
 };
+
+pub use promotion::promotion_events;
 
 /// An event of a pipeline.
 #[derive(Clone, Debug, PartialEq, Eq)]

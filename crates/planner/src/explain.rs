@@ -7,7 +7,7 @@ use api::{
 
 use crate::{
     evidence::is_silent,
-    gate::GateAnswer,
+    gate::{GateAnswer, GateVerdict},
     hold::{HoldReason, list},
     hook::{how_to_sign, unsigned_report},
     inputs,
@@ -21,6 +21,13 @@ use crate::{
 
 /// Up to how many targets are not counted in the text.
 const FEW: usize = 5;
+/// The verdicts of gates that do not simply pass, and what people read.
+const VERDICTS: [(&str, &str); 4] = [
+    ("wait", "waiting"),
+    ("fail", "failed"),
+    ("requested", "passed by request"),
+    ("unknown", "not known yet"),
+];
 
 /// What a person reads about a pipeline. The plan is the one that is carried out.
 pub fn explain(pipeline: &Pipeline, model: &PipelineStatus, plan: &Plan) -> String {
@@ -79,7 +86,7 @@ fn environment_text(
         ));
     }
     if let Some(says) = plan.environments.get(name) {
-        lines.extend(plan_lines(pipeline, environment, says, plan));
+        lines.extend(plan_lines(pipeline, environment, (says, targets), plan));
     }
     lines.join("\n")
 }
@@ -150,7 +157,7 @@ fn why_unready(target: &TargetStatus) -> String {
 fn plan_lines(
     pipeline: &Pipeline,
     environment: &Environment,
-    says: &EnvironmentPlan,
+    (says, targets): (&EnvironmentPlan, &[TargetStatus]),
     plan: &Plan,
 ) -> Vec<String> {
     let name = environment.name.as_str();
@@ -179,26 +186,43 @@ fn plan_lines(
     let rollout = says.rollout.as_ref().and_then(summary_text);
     lines.extend(rollout.map(|line| format!("  {line}")));
     lines.extend(waits.as_ref().map(|waits| format!("  waits: {waits}")));
-    lines.extend(gate_lines(says).into_iter().map(|line| format!("  {line}")));
+    lines.extend(
+        gate_lines(says, targets)
+            .into_iter()
+            .map(|line| format!("  {line}")),
+    );
     if pipeline.spec.promotion_into(name).is_none() {
         lines.push("  nothing is promoted into it".to_owned());
     }
     lines
 }
 
-/// What a person reads about the gates in front of an environment: the answer of each in one word, and
-/// why those keep the revision out that the hold does not tell of.
-fn gate_lines(says: &EnvironmentPlan) -> Vec<String> {
+/// What a person reads about the gates in front of an environment: how many pass, the names of the others, and
+/// why those keep the revision out that the hold does not tell of. Names of gates that pass are left out: some,
+/// such as `suspended`, would read as a state.
+fn gate_lines(says: &EnvironmentPlan, targets: &[TargetStatus]) -> Vec<String> {
     if says.gates.is_empty() {
         return Vec::new();
     }
-    let same = |one: &GateAnswer, other: &GateAnswer| one.verdict.word() == other.verdict.word();
-    let groups = says.gates.chunk_by(same).map(|group| {
-        let names: Vec<_> = group.iter().map(|answer| answer.gate).collect();
-        format!("{} {}", names.join(", "), group[0].verdict.word())
-    });
-    let groups = groups.collect::<Vec<_>>().join("; ");
-    let revision = says.next.as_deref().map(|next| format!(" for {next}"));
+    let named = |word: &str| -> Vec<&str> {
+        let gates = says.gates.iter().filter(|it| it.verdict.word() == word);
+        gates.map(|it| it.gate).collect()
+    };
+    let passed = named(GateVerdict::Pass.word());
+    let mut groups = vec![match passed.len() == says.gates.len() {
+        true => "all pass".to_owned(),
+        false => format!("{} of {} pass", passed.len(), says.gates.len()),
+    }];
+    for (word, text) in VERDICTS {
+        let names = named(word);
+        groups.extend((!names.is_empty()).then(|| format!("{text}: {}", names.join(", "))));
+    }
+    let groups = groups.join("; ");
+    // Where the environment runs it already, the gates are about whatever comes next.
+    let runs = |target: &TargetStatus, next: &str| running(target).as_deref() == Some(next);
+    let is_everywhere = |next: &str| !targets.is_empty() && targets.iter().all(|it| runs(it, next));
+    let revision = says.next.as_deref().filter(|next| !is_everywhere(next));
+    let revision = revision.map(|next| format!(" for {next}"));
     let mut lines = vec![format!("gates{}: {groups}", revision.unwrap_or_default())];
     let further = says.gates.iter().filter_map(GateAnswer::hold);
     let further = further.filter(|hold| Some(*hold) != says.hold.as_ref());

@@ -12,7 +12,7 @@ mod tags;
 mod target;
 mod waves;
 
-pub(crate) use ran::push_front;
+pub(crate) use ran::{REMEMBERED, push_front};
 pub(crate) use report::{ReportMeaning, revision_and_version};
 pub(crate) use target::is_absence;
 

@@ -199,6 +199,21 @@ impl EnvironmentForecast {
         self.revision.is_none() && self.not_before.is_none() && self.waits.is_empty()
     }
 
+    /// What the gate `order` keeps out: neither time nor anything but a person brings it.
+    fn on_request(&self) -> Option<&MissingCondition> {
+        self.needs.iter().find(|need| need.gate == order::NAME)
+    }
+
+    /// Whether it says more than a hold that is shown beside it.
+    pub fn adds_to(&self, hold: &Hold) -> bool {
+        let is_new = |need: &MissingCondition| need.message != hold.sentence;
+        // Where a person alone brings it, the line says nothing else.
+        if let Some(need) = self.on_request() {
+            return is_new(need);
+        }
+        !self.waits.is_empty() || self.needs.iter().any(is_new)
+    }
+
     /// The forecast in one line.
     pub fn text(&self) -> String {
         let name = &self.environment;
@@ -211,8 +226,7 @@ impl EnvironmentForecast {
             return format!("{name}: nothing to promote");
         }
         let revision = self.revision.as_deref().unwrap_or("the next revision");
-        // Neither time nor anything but a person brings what the gate `order` keeps out.
-        if let Some(need) = self.needs.iter().find(|need| need.gate == order::NAME) {
+        if let Some(need) = self.on_request() {
             return format!("{name}: {revision} only on request: {}", need.message);
         }
         let when = match self.not_before {

@@ -17,7 +17,9 @@
 //! | [`deployments()`], [`delivery_figures`] | what ran where and when, and how deliveries went |
 //! | [`summarised`], [`runs_text`], [`shortened`] | one line about a pipeline, as lists show it |
 //! | [`adopt`] | how a Pipeline of the group pipelines.wego.weave.works and its copy are kept equal |
-//! | [`lint()`] | mistakes in the spec of a pipeline |
+//! | [`lint()`], [`lint_together`] | mistakes in the spec of a pipeline, and of several beside each other |
+//! | [`named_objects()`], [`existence_finding`] | objects that a spec names, and what it means if they are missing |
+//! | [`promoted_apps`], [`shared_target_warning`] | targets that two pipelines promote into |
 //! | [`promotion_diff()`] | what the next promotion into an environment brings |
 //! | [`approvable`], [`request_annotation`] | what people can approve and request |
 //!
@@ -46,6 +48,7 @@ pub mod hook;
 mod inputs;
 mod lint;
 mod measurement;
+mod named_objects;
 mod observation;
 mod overrides;
 mod overview;
@@ -56,6 +59,7 @@ mod release;
 mod requests;
 mod rights;
 mod rollout;
+mod shared_targets;
 mod site;
 mod site_state;
 mod sources;
@@ -83,7 +87,7 @@ pub use checks::{CheckProgress, fold_checks, measures_on, surplus_checks};
 pub use deployments::{
     DAYS, DeliveryFigures, Deployment, DeploymentKind, delivery_figures, deployments,
 };
-pub use events::{PipelineEvent, pipeline_events};
+pub use events::{PipelineEvent, pipeline_events, promotion_events};
 pub use evidence::is_reported;
 pub use explain::{explain, explain_environment, promotion_lines};
 pub use fold::{fold, needs_images};
@@ -104,8 +108,9 @@ pub use inputs::{
     InputQuestion, InputsRefusal, PublishedInput, inputs_secret, published_input,
     published_revisions, with_desired,
 };
-pub use lint::{LintFinding, lint, secrets_of, strategies_in_use};
+pub use lint::{LintFinding, lint, lint_together, secrets_of, strategies_in_use};
 pub use measurement::{Measurement, MeasurementProgress, judge, measure_at, timeout_of};
+pub use named_objects::{Existence, NamedObject, existence_finding, named_objects};
 pub use observation::{
     ClusterLabels, ObservedApp, ObservedCanaries, ObservedEnvironment, ObservedPipeline,
     ObservedSource, ObservedTarget, TargetState,
@@ -113,8 +118,8 @@ pub use observation::{
 pub use overrides::{override_of, refuse_override};
 pub use overview::{running_revisions, runs_text, shortened, state_text, summarised};
 pub use plan::{
-    EnvironmentPlan, Plan, Step, apply, cancellation, plan, successor, superseded_by, surplus,
-    version_for,
+    EnvironmentPlan, Plan, Step, apply, cancellable, cancellation, plan, rebuild, successor,
+    superseded_by, surplus, version_for,
 };
 pub use promotion_diff::{ImageDiff, PromotionDiff, SoakProgress, promotion_diff};
 pub use release::{failed_release, failed_revision, failure_message, release};
@@ -126,6 +131,7 @@ pub use rights::{
     refuse_pipeline_deletion, refuse_promotion,
 };
 pub use rollout::{RolloutState, RolloutView, TargetView, WaveView, rollout_view};
+pub use shared_targets::{PromotedApp, promoted_apps, shared_target_warning};
 pub use site::{
     RELEASE_REPORT, cluster_key, environment_report_key, marker, site_of, sites, target_key,
     target_name, target_report_key, targets_of,

@@ -3,13 +3,15 @@
 mod approval_policy;
 mod checks;
 mod rollout;
+mod shared_targets;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 
-use api::pipeline::{Environment, PipelineSpec, PromotionSettings, Strategy, Target};
+use api::pipeline::{Environment, PipelineSpec, PromotionSettings, Strategy};
+
+pub use shared_targets::lint_together;
 
 use crate::{
-    hold::list,
     sources::{receives_nothing, sources, takes_proposals},
     validity,
 };
@@ -23,34 +25,61 @@ pub struct LintFinding {
     pub text: String,
     /// The environment it is about, where it is about one.
     pub environment: Option<String>,
+    /// The field that has it, such as `spec.environments[1].promotion`; empty if it is the whole object.
+    pub field: String,
+}
+
+/// A mistake in the promotion settings of an environment, or in those of the changelog.
+struct SettingsMistake {
+    is_error: bool,
+    text: String,
+    /// Below `promotion`; of the changelog, the whole path.
+    field: String,
+}
+
+impl SettingsMistake {
+    fn error(field: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            is_error: true,
+            text: text.into(),
+            field: field.into(),
+        }
+    }
+
+    fn warning(field: impl Into<String>, text: impl Into<String>) -> Self {
+        Self {
+            is_error: false,
+            ..Self::error(field, text)
+        }
+    }
 }
 
 /// All mistakes that the spec alone shows.
 pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
-    let error = |text: String| LintFinding {
-        is_error: true,
+    let finding = |is_error, field: String, text| LintFinding {
+        is_error,
         text,
         environment: None,
+        field,
     };
-    let mut findings: Vec<_> = validity::invalid_spec(spec)
-        .map(error)
-        .into_iter()
+    let mistakes = validity::mistakes(spec).into_iter();
+    let mut findings: Vec<_> = mistakes
+        .map(|it| finding(true, it.field, it.text))
         .collect();
-    findings.extend(validity::invalid_source(spec).map(error));
-    findings.extend(changelog(spec).map(|(is_error, text)| LintFinding {
-        is_error,
-        ..error(text)
-    }));
-    findings.extend(shared_targets(spec));
+    let source = validity::invalid_source(spec);
+    findings.extend(source.map(|text| finding(true, "spec.source".to_owned(), text)));
+    let changelog = changelog(spec);
+    findings.extend(changelog.map(|it| finding(it.is_error, it.field, it.text)));
+    findings.extend(shared_targets::within(spec));
     findings.extend(checks::mistakes(spec));
-    for environment in &spec.environments {
+    for (index, environment) in spec.environments.iter().enumerate() {
         if let Some(settings) = spec.promotion_into(&environment.name) {
-            findings.extend(settings_of(spec, environment, settings));
+            findings.extend(settings_of(spec, index, environment, settings));
         }
     }
     if spec.app_ref.is_none() && spec.environments.iter().any(|it| promotes(spec, it)) {
         let text = "nothing is promoted without appRef: apps found by their label are only shown";
-        findings.push(error(text.to_owned()));
+        findings.push(finding(true, "spec".to_owned(), text.to_owned()));
     }
     findings
 }
@@ -88,6 +117,7 @@ fn promotes(spec: &PipelineSpec, environment: &Environment) -> bool {
 
 fn settings_of(
     spec: &PipelineSpec,
+    index: usize,
     environment: &Environment,
     settings: &PromotionSettings,
 ) -> Vec<LintFinding> {
@@ -96,10 +126,15 @@ fn settings_of(
     found.extend(strategy(name, settings));
     found.extend(approval_policy::mistakes(name, settings));
     found.extend(rollout::mistakes(name, settings));
-    let about = |(is_error, text)| LintFinding {
-        is_error,
-        text,
+    let parent = match environment.promotion {
+        Some(_) => format!("spec.environments[{index}].promotion"),
+        None => "spec.promotion".to_owned(),
+    };
+    let about = |it: SettingsMistake| LintFinding {
+        is_error: it.is_error,
+        text: it.text,
         environment: Some(name.to_owned()),
+        field: format!("{parent}.{}", it.field),
     };
     found.into_iter().map(about).collect()
 }
@@ -109,14 +144,15 @@ fn entry(
     spec: &PipelineSpec,
     environment: &Environment,
     settings: &PromotionSettings,
-) -> Vec<(bool, String)> {
+) -> Vec<SettingsMistake> {
     let name = environment.name.as_str();
     let is_first = sources(spec, name).is_empty();
     let has_own = environment.promotion.is_some();
     let has_none = validity::strategies(&settings.strategy).is_empty();
     let mut found = Vec::new();
     if has_none && (has_own || !is_first) {
-        found.push((true, format!("the promotion into {name} names no strategy")));
+        let text = format!("the promotion into {name} names no strategy");
+        found.push(SettingsMistake::error("strategy", text));
     }
     if has_own && receives_nothing(spec, name) {
         let because = match takes_proposals(spec, name) || environment.targets.is_empty() {
@@ -124,27 +160,28 @@ fn entry(
             false => "it comes after no environment",
         };
         let text = format!("nothing is ever promoted into {name}: {because}");
-        found.push((true, text));
+        found.push(SettingsMistake::error("", text));
     }
     if is_first && has_own && settings.soak.is_some() {
         let text = format!("the soak of {name} has no effect: no environment comes before it");
-        found.push((false, text));
+        found.push(SettingsMistake::warning("soak", text));
     }
     found
 }
 
 /// What is wrong with the strategy of a promotion.
-fn strategy(name: &str, settings: &PromotionSettings) -> Vec<(bool, String)> {
+fn strategy(name: &str, settings: &PromotionSettings) -> Vec<SettingsMistake> {
     let pull_request = settings.strategy.pull_request.as_ref();
+    let field = |below: &str| format!("strategy.pull-request.{below}");
     let mut found = Vec::new();
     if pull_request.is_some_and(|it| it.draft && it.auto_merge) {
         let text = format!("{name}: a draft is not merged until somebody marks it ready");
-        found.push((false, text));
+        found.push(SettingsMistake::warning(field("draft"), text));
     }
     let feedback = pull_request.map(|it| it.shown_feedback());
     if feedback.is_some_and(|it| matches!(it, [one, other] if one == other)) {
         let text = format!("{name}: feedback names the same thing twice");
-        found.push((false, text));
+        found.push(SettingsMistake::warning(field("feedback"), text));
     }
     let tag = settings.strategy.oci.as_ref().map(|to| to.tag.as_str());
     if tag.is_some_and(|tag| tag.contains("${version}")) {
@@ -152,78 +189,38 @@ fn strategy(name: &str, settings: &PromotionSettings) -> Vec<(bool, String)> {
             "the tag of {name} has ${{version}}: that works only where targets follow an exact tag, not \
              a range, and something else changes which tag that is"
         );
-        found.push((false, text));
+        found.push(SettingsMistake::warning("strategy.oci.tag", text));
     }
     if pull_request.is_some_and(|it| it.base_branch.is_empty()) {
         let text = format!("{name}: the pull request names no baseBranch");
-        found.push((true, text));
+        found.push(SettingsMistake::error(field("baseBranch"), text));
     }
     found
 }
 
 /// What is wrong with the repository of the source code. Promotions do not depend on it.
-fn changelog(spec: &PipelineSpec) -> Option<(bool, String)> {
+fn changelog(spec: &PipelineSpec) -> Option<SettingsMistake> {
     let changelog = spec.changelog.as_ref()?;
     let url = changelog.url.as_str();
-    let is_error = true;
     if url.contains('@') {
         let text = "changelog.url has a user or a password in it; put them into the Secret";
-        return Some((is_error, text.to_owned()));
+        return Some(SettingsMistake::error("spec.changelog.url", text));
     }
     if !url.starts_with("https://") {
         let text = "changelog.url is not an HTTPS URL: no commits are shown";
-        return Some((is_error, text.to_owned()));
+        return Some(SettingsMistake::error("spec.changelog.url", text));
     }
     match &changelog.secret_ref {
         Some(secret) if secret.name.is_empty() => {
             let text = "changelog.secretRef has no name; name the Secret with the token";
-            Some((is_error, text.to_owned()))
+            Some(SettingsMistake::error("spec.changelog.secretRef", text))
         }
         None => {
             let text = "changelog names no secretRef: commits are not listed, only a link is shown";
-            Some((!is_error, text.to_owned()))
+            Some(SettingsMistake::warning("spec.changelog", text))
         }
         Some(_) => None,
     }
-}
-
-/// Two environments with the same target always run the same, so nothing moves between them.
-fn shared_targets(spec: &PipelineSpec) -> Vec<LintFinding> {
-    let mut owners: BTreeMap<String, Vec<&str>> = BTreeMap::new();
-    for environment in &spec.environments {
-        for target in &environment.targets {
-            if let Some(target) = name_of(target) {
-                owners.entry(target).or_default().push(&environment.name);
-            }
-        }
-    }
-    let shared = owners.into_iter().filter(|(_, owners)| owners.len() > 1);
-    shared
-        .map(|(target, mut owners)| {
-            owners.dedup();
-            LintFinding {
-                is_error: owners.len() > 1,
-                environment: owners.last().map(|name| (*name).to_owned()),
-                text: match owners.as_slice() {
-                    [one] => format!("{one} has the target {target} twice"),
-                    several => format!("{} have the same target {target}", list(several)),
-                },
-            }
-        })
-        .collect()
-}
-
-fn name_of(target: &Target) -> Option<String> {
-    if target.cluster_selector.is_some() {
-        return None;
-    }
-    let Some(cluster) = &target.cluster_ref else {
-        return Some(target.namespace.clone());
-    };
-    let home = cluster.namespace.as_deref().filter(|it| !it.is_empty());
-    let home = home.map(|home| format!("{home}."));
-    let cluster = format!("{}{}", home.unwrap_or_default(), cluster.name);
-    Some(format!("{cluster}/{}", target.namespace))
 }
 
 #[cfg(test)]

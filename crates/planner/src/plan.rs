@@ -14,6 +14,7 @@ mod gates;
 mod history;
 mod input;
 mod precedence;
+mod rebuild;
 mod report;
 mod request;
 mod restart;
@@ -43,12 +44,13 @@ use crate::{
     validity,
 };
 
-pub use cancel::cancellation;
 pub(crate) use cancel::cancelled_by;
+pub use cancel::{cancellable, cancellation};
 pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, TargetVote, default_when};
 pub(crate) use common_revision::{CommonRevision, SourceEnvironments, Standing};
 pub use history::surplus;
 pub(crate) use input::{PlanInput, unmatched_selector};
+pub use rebuild::rebuild;
 pub use report::apply;
 pub(crate) use request::{pending as pending_request, written as written_requests};
 pub(crate) use site::WantedRevision;

@@ -25,7 +25,7 @@ const CLAIMED_DIGEST: HeaderName = HeaderName::from_static("docker-content-diges
 /// Reads and tags manifests in one repository with the same credentials. Made for one operation: it
 /// keeps its token until dropped.
 pub struct RegistryClient<'a> {
-    connections: Connections<'a>,
+    connections: RegistryConnections<'a>,
     repository: &'a Repository,
     credentials: &'a Credentials,
     client: HttpClient,
@@ -33,12 +33,12 @@ pub struct RegistryClient<'a> {
 }
 
 /// Makes clients for the hosts of one operation.
-pub(crate) struct Connections<'a> {
+pub(crate) struct RegistryConnections<'a> {
     http: &'a OutboundHttp,
     credentials: &'a Credentials,
 }
 
-impl Connections<'_> {
+impl RegistryConnections<'_> {
     /// A client for a host, if the address policy allows that.
     pub(crate) fn client(&self, host: &str) -> Result<HttpClient, Error> {
         let authority = self.credentials.certificate_authority.as_deref();
@@ -58,7 +58,7 @@ impl<'a> RegistryClient<'a> {
         repository: &'a Repository,
         credentials: &'a Credentials,
     ) -> Result<Self, Error> {
-        let connections = Connections { http, credentials };
+        let connections = RegistryConnections { http, credentials };
         let client = connections.client(repository.reached_host())?;
         let authorization = match &credentials.login {
             Login::RegistryToken(token) => sensitive(&format!(
@@ -244,10 +244,10 @@ pub(crate) async fn check_status(
 async fn code(response: HttpResponse) -> Option<String> {
     #[derive(Deserialize)]
     struct Refusal {
-        errors: Vec<Entry>,
+        errors: Vec<ErrorEntry>,
     }
     #[derive(Deserialize)]
-    struct Entry {
+    struct ErrorEntry {
         code: String,
     }
     let body = response.read_body(LONGEST_REFUSAL).await.ok()?;

@@ -24,7 +24,7 @@ const LONGEST_ANSWER: usize = 256 << 10;
 
 /// A cloud whose workload identity is used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Provider {
+pub enum CloudProvider {
     /// Amazon's ECR.
     Aws,
     /// Azure's ACR.
@@ -33,7 +33,7 @@ pub enum Provider {
     Gcp,
 }
 
-impl Provider {
+impl CloudProvider {
     fn name(self) -> &'static str {
         match self {
             Self::Aws => "aws",
@@ -80,7 +80,7 @@ impl WorkloadIdentity {
     /// Credentials for a repository of the provider.
     pub async fn credentials(
         &self,
-        provider: Provider,
+        provider: CloudProvider,
         repository: &Repository,
     ) -> Result<Credentials, Error> {
         let host = repository.host();
@@ -91,9 +91,9 @@ impl WorkloadIdentity {
             )));
         }
         match provider {
-            Provider::Aws => aws::credentials(self, host).await,
-            Provider::Azure => azure::credentials(self, host).await,
-            Provider::Gcp => gcp::credentials(self).await,
+            CloudProvider::Aws => aws::credentials(self, host).await,
+            CloudProvider::Azure => azure::credentials(self, host).await,
+            CloudProvider::Gcp => gcp::credentials(self).await,
         }
     }
 

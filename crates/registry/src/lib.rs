@@ -20,6 +20,6 @@ pub use client::RegistryClient;
 pub use credentials::Credentials;
 pub use digest::Digest;
 pub use error::Error;
-pub use identity::{Provider, WorkloadIdentity};
+pub use identity::{CloudProvider, WorkloadIdentity};
 pub use manifest::{Manifest, Reference};
 pub use names::{Repository, Tag};

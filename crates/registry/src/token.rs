@@ -7,7 +7,7 @@ use url::{Url, form_urlencoded};
 
 use crate::{
     Credentials, Error,
-    client::{Connections, check_status, unanswered},
+    client::{RegistryConnections, check_status, unanswered},
     credentials::{Login, sensitive},
 };
 
@@ -18,7 +18,7 @@ const CLIENT: &str = "sluice";
 
 /// The answer of a token service.
 #[derive(Deserialize)]
-struct Answer {
+struct TokenResponse {
     token: Option<String>,
     access_token: Option<String>,
 }
@@ -36,7 +36,7 @@ impl TokenRequest<'_> {
     /// Gets a token that may read and tag, as an `Authorization` header.
     pub(crate) async fn send(
         &self,
-        connections: &Connections<'_>,
+        connections: &RegistryConnections<'_>,
         credentials: &Credentials,
     ) -> Result<HeaderValue, Error> {
         let url = self.url()?;
@@ -51,7 +51,7 @@ impl TokenRequest<'_> {
         let response = check_status(&host, response).await?;
         let body = response.read_body(LONGEST_ANSWER).await;
         let body = body.map_err(|source| unanswered(&host, source))?;
-        let answer: Option<Answer> = serde_json::from_slice(&body).ok();
+        let answer: Option<TokenResponse> = serde_json::from_slice(&body).ok();
         let token = answer.and_then(|answer| answer.token.or(answer.access_token));
         let token = token.and_then(|token| sensitive(&format!("Bearer {token}")));
         token.ok_or(Error::NoToken { host })

@@ -9,7 +9,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use futures::future::BoxFuture;
 use http::{HeaderMap, StatusCode};
 use net::{AddressPolicy, HttpRequest, HttpResponse, HttpTransport, OutboundHttp, TransportError};
-use registry::{Error, Provider, RegistryClient, Repository, Tag, WorkloadIdentity};
+use registry::{CloudProvider, Error, RegistryClient, Repository, Tag, WorkloadIdentity};
 use serde_json::{Value, json};
 
 /// The endpoints of the clouds, and registries behind them that accept what the clouds issued.
@@ -118,7 +118,7 @@ impl HttpTransport for SimulatedCloud {
 
 /// Reads a tag, which is missing, with the identity's credentials; what was asked.
 async fn read(
-    provider: Provider,
+    provider: CloudProvider,
     url: &str,
     variables: &[(&str, &str)],
 ) -> Result<Vec<String>, Error> {
@@ -151,35 +151,35 @@ async fn each_cloud_issues_credentials_that_its_registry_accepts() {
         ("AWS_WEB_IDENTITY_TOKEN_FILE", token),
     ];
     let url = "oci://123456789012.dkr.ecr.eu-west-1.amazonaws.com/shop";
-    let asked = read(Provider::Aws, url, &aws).await.unwrap();
+    let asked = read(CloudProvider::Aws, url, &aws).await.unwrap();
     assert_eq!(asked[0], "POST sts.eu-west-1.amazonaws.com/");
     let azure = [
         ("AZURE_TENANT_ID", "tenant"),
         ("AZURE_CLIENT_ID", "client"),
         ("AZURE_FEDERATED_TOKEN_FILE", token),
     ];
-    read(Provider::Azure, "oci://acme.azurecr.io/shop", &azure)
+    read(CloudProvider::Azure, "oci://acme.azurecr.io/shop", &azure)
         .await
         .unwrap();
     let url = "oci://europe-docker.pkg.dev/project/shop";
-    read(Provider::Gcp, url, &[]).await.unwrap();
+    read(CloudProvider::Gcp, url, &[]).await.unwrap();
 }
 
 #[tokio::test]
 async fn credentials_are_issued_for_registries_of_the_provider_only() {
     for (provider, url) in [
-        (Provider::Aws, "oci://registry.example/shop"),
+        (CloudProvider::Aws, "oci://registry.example/shop"),
         (
-            Provider::Aws,
+            CloudProvider::Aws,
             "oci://123456789012.dkr.ecr.eu-west-1.amazonaws.com.evil.example/shop",
         ),
         (
-            Provider::Aws,
+            CloudProvider::Aws,
             "oci://x.dkr.ecr.eu-west-1.amazonaws.com/shop",
         ),
-        (Provider::Azure, "oci://azurecr.io.evil.example/shop"),
-        (Provider::Gcp, "oci://evilgcr.io/shop"),
-        (Provider::Gcp, "oci://acme.azurecr.io/shop"),
+        (CloudProvider::Azure, "oci://azurecr.io.evil.example/shop"),
+        (CloudProvider::Gcp, "oci://evilgcr.io/shop"),
+        (CloudProvider::Gcp, "oci://acme.azurecr.io/shop"),
     ] {
         let error = read(provider, url, &[]).await.unwrap_err();
         assert_eq!(error.reason(), "InvalidIdentity", "{url}");
@@ -190,12 +190,12 @@ async fn credentials_are_issued_for_registries_of_the_provider_only() {
 #[tokio::test]
 async fn a_missing_identity_says_what_is_missing() {
     let url = "oci://123456789012.dkr.ecr.eu-west-1.amazonaws.com/shop";
-    let error = read(Provider::Aws, url, &[]).await.unwrap_err();
+    let error = read(CloudProvider::Aws, url, &[]).await.unwrap_err();
     assert!(
         error.to_string().contains("AWS_ROLE_ARN is not set"),
         "{error}"
     );
-    let error = read(Provider::Azure, "oci://acme.azurecr.io/shop", &[])
+    let error = read(CloudProvider::Azure, "oci://acme.azurecr.io/shop", &[])
         .await
         .unwrap_err();
     assert!(

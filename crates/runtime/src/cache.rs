@@ -32,12 +32,15 @@ use serde::{Serialize, de::DeserializeOwned};
 use tokio::sync::watch;
 
 use crate::ObjectKey;
-use store::{ObjectStore, Source};
+use store::{ObjectStore, StateSource};
 use subscribers::Subscribers;
 use watched_object::WatchedObject;
 
 pub use index::CacheIndex;
 pub use subscribers::{CacheEvent, Subscription};
+
+/// The annotation in which `kubectl apply` keeps what it applied last.
+const LAST_APPLIED: &str = "kubectl.kubernetes.io/last-applied-configuration";
 
 /// A kind that can be cached.
 pub trait CachedKind:
@@ -69,10 +72,16 @@ pub struct CacheConfig<K> {
 }
 
 impl<K: Resource> Default for CacheConfig<K> {
-    /// JSON text without managed fields, and no parents.
+    /// JSON text without managed fields and what `kubectl apply` keeps, and no parents.
     fn default() -> Self {
         Self {
-            trim: |object| object.meta_mut().managed_fields = None,
+            trim: |object| {
+                object.meta_mut().managed_fields = None;
+                // A second copy of the object.
+                if let Some(annotations) = &mut object.meta_mut().annotations {
+                    annotations.remove(LAST_APPLIED);
+                }
+            },
             parent: |_| None,
             keep_parsed: false,
         }
@@ -139,7 +148,7 @@ impl<K: CachedKind> ObjectCache<K> {
 
     fn apply_watched(&self, object: WatchedObject) {
         match object.parse() {
-            Ok(object) => drop(self.apply(Source::Watch, None, object)),
+            Ok(object) => drop(self.apply(StateSource::Watch, None, object)),
             Err(error) => {
                 let (kind, key) = (K::kind(&()), ObjectKey::of(object.meta()));
                 tracing::warn!(%kind, object = %key, %error, "could not read the object; its last readable state stays");
@@ -150,13 +159,13 @@ impl<K: CachedKind> ObjectCache<K> {
     /// Stores what this process wrote or read with a request, unless a newer state is known. Returns
     /// whether it was newer. All subscribers but `writer` are told.
     pub fn wrote(&self, writer: &'static str, object: K) -> bool {
-        self.apply(Source::Response, Some(writer), object)
+        self.apply(StateSource::Response, Some(writer), object)
     }
 
     /// Stores what this process read with a request, unless a newer state is known. All subscribers are
     /// told.
     pub fn read(&self, object: K) {
-        self.apply(Source::Response, None, object);
+        self.apply(StateSource::Response, None, object);
     }
 
     /// Removes an object that this process deleted or found missing, if it is the one with that uid. All
@@ -171,7 +180,7 @@ impl<K: CachedKind> ObjectCache<K> {
         self.remove(Some(writer), key, uid);
     }
 
-    fn apply(&self, source: Source, writer: Option<&'static str>, object: K) -> bool {
+    fn apply(&self, source: StateSource, writer: Option<&'static str>, object: K) -> bool {
         let Some(applied) = self.store.write().apply(source, object) else {
             return false;
         };

@@ -51,6 +51,7 @@ function showCount() {
 
 // Parts
 
+// What could not be shown yet, by the id of the part; nothing for a row that is to be removed.
 const postponed = new Map();
 
 function parse(html) {
@@ -59,11 +60,13 @@ function parse(html) {
   return template.content.firstElementChild;
 }
 
-// A form that the user is filling in is not replaced.
+// A form that the user is filling in is not replaced, nor a button while it is being pressed.
+let pressed;
+
 function isBusy(part) {
   const active = document.activeElement;
   const isTyping = active && part.contains(active) && active.matches("input, select, textarea");
-  return isTyping || Boolean(part.querySelector("details[open] form, form details[open]"));
+  return isTyping || (pressed && part.contains(pressed)) || Boolean(part.querySelector("details[open] form, form details[open]"));
 }
 
 function keepOpen(old, fresh) {
@@ -73,33 +76,118 @@ function keepOpen(old, fresh) {
   }
 }
 
-function replace(id, html) {
-  const old = document.getElementById(id);
-  if (!old) return false;
-  if (isBusy(old)) {
-    postponed.set(id, html);
-    return true;
+// Decisions: one that nobody can take any more is not replaced while a note is being typed, but cannot be
+// submitted either.
+
+function decisions(part) {
+  return [...part.querySelectorAll("form[data-decision]")];
+}
+
+function noteOf(form) {
+  return form?.querySelector("[name=note]");
+}
+
+function samePromotion(form, part) {
+  return part && decisions(part).find((it) => it.dataset.decision === form.dataset.decision);
+}
+
+// An approval names the change, so that another change is another decision. At first it is not known.
+function sameDecision(form, part) {
+  const same = samePromotion(form, part);
+  return same && (!form.dataset.change || form.dataset.change === same.dataset.change) ? same : undefined;
+}
+
+function hasOutdatedNote(old, fresh) {
+  return decisions(old).some((form) => noteOf(form)?.value && !sameDecision(form, fresh));
+}
+
+function keepNotes(old, fresh) {
+  for (const form of decisions(old)) {
+    const [from, to] = [noteOf(form), noteOf(sameDecision(form, fresh))];
+    if (from && to) to.value = from.value;
   }
-  postponed.delete(id);
+}
+
+function outdatedText(form, fresh) {
+  if (samePromotion(form, fresh)) return "This promotion changes something else than what is shown here. ";
+  const now = fresh?.querySelector("h2")?.textContent;
+  return now ? `This decision is out of date. Current: “${now}” ` : "This decision is out of date: the promotion does not await approval any more. ";
+}
+
+function markOutdated(id, old, fresh) {
+  for (const form of decisions(old)) {
+    if (sameDecision(form, fresh)) continue;
+    for (const button of form.querySelectorAll("button")) {
+      button.disabled = true;
+      delete button.dataset.off;
+    }
+    form.querySelector(".outdated")?.remove();
+    const show = element("button", { type: "button", textContent: fresh ? "Show what is current" : "Close" });
+    show.addEventListener("click", () => showCurrent(id, noteOf(form).value));
+    const notice = element("p", { className: "notice warn outdated" }, outdatedText(form, fresh), show);
+    notice.setAttribute("role", "alert");
+    form.prepend(notice);
+  }
+}
+
+// Shows what was postponed, with the note in the form of the decision that is due now.
+function showCurrent(id, note) {
+  const html = postponed.get(id);
+  const old = document.getElementById(id);
+  if (html === undefined) return old.remove();
   const fresh = parse(html);
+  const field = noteOf(decisions(fresh)[0]);
+  if (field) field.value = note;
+  put(id, old, fresh);
+  (field || fresh.querySelector("h2, a"))?.focus();
+}
+
+function put(id, old, fresh) {
+  postponed.delete(id);
   const focused = old.contains(document.activeElement) && document.activeElement.id;
   keepOpen(old, fresh);
   prepare(fresh);
   old.replaceWith(fresh);
   if (focused) document.getElementById(focused)?.focus();
+}
+
+function replace(id, html) {
+  const old = document.getElementById(id);
+  if (!old) return false;
+  const fresh = parse(html);
+  if (isBusy(old) || hasOutdatedNote(old, fresh)) {
+    postponed.set(id, html);
+    markOutdated(id, old, fresh);
+    return true;
+  }
+  keepNotes(old, fresh);
+  put(id, old, fresh);
   return true;
 }
 
+function remove(row) {
+  if (!isBusy(row) && !hasOutdatedNote(row)) return row.remove();
+  postponed.set(row.id, undefined);
+  markOutdated(row.id, row);
+}
+
 function replacePostponed() {
-  for (const [id, html] of [...postponed]) replace(id, html);
+  for (const [id, html] of [...postponed]) {
+    const old = document.getElementById(id);
+    if (!old) postponed.delete(id);
+    else if (html === undefined) remove(old);
+    else replace(id, html);
+  }
 }
 
 function arrangeRows(order, set) {
   const rows = document.getElementById("rows");
+  if (!rows) return;
   const wanted = new Set(order);
-  for (const row of [...rows.children]) if (!wanted.has(row.id)) row.remove();
+  for (const row of [...rows.children]) if (!wanted.has(row.id)) remove(row);
   let next = rows.firstElementChild;
   for (const id of order) {
+    while (next && !wanted.has(next.id)) next = next.nextElementSibling;
     let row = document.getElementById(id);
     if (!row && set[id]) {
       row = parse(set[id]);
@@ -136,6 +224,8 @@ function applyChange({ set, order }) {
   if (!isComplete) return location.reload();
   moveFrom(before);
   showCount();
+  // What an action led to is soon not the newest state any more.
+  if (performance.now() > 8000) document.querySelector("main > .notice.good[role=status]")?.remove();
 }
 
 // Buttons that act are off while the connection is lost: the page may be out of date.
@@ -279,6 +369,14 @@ showCount();
 addCopyButtons(document);
 setInterval(() => showRelativeTimes(document), 30000);
 document.addEventListener("focusout", () => setTimeout(replacePostponed));
+document.addEventListener("pointerdown", (event) => (pressed = event.target));
+for (const ended of ["pointerup", "pointercancel"])
+  document.addEventListener(ended, () => {
+    setTimeout(() => {
+      pressed = undefined;
+      replacePostponed();
+    });
+  });
 document.addEventListener("toggle", () => setTimeout(replacePostponed), true);
 document.addEventListener("click", (event) => closeMenus(event.target));
 document.addEventListener("keydown", (event) => {

@@ -35,7 +35,7 @@ use crate::{
 
 pub(crate) use request::{
     AccessRequest, CHANGES, CHECK_RUNS, CLUSTERS, EVENTS, FREEZES, PIPELINES, ResourceType,
-    TRIGGERS,
+    SECRETS, TRIGGERS,
 };
 
 /// The header that carries the CSRF token of a session with requests to REST that change something.

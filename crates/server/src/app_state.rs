@@ -21,7 +21,7 @@ use crate::{
     leaf::LeafReader,
     object_events::ObjectEvents,
     oidc::Oidc,
-    rate_limiter::RateLimiter,
+    rate_limiter::KeyedRateLimiter,
     session::Sessions,
     signing_keys::{HMAC_KEY, SigningKeys},
 };
@@ -50,13 +50,13 @@ pub struct AppState {
     /// Ends streams and background tasks.
     pub(crate) stop: CancellationToken,
     /// Limits hook requests without a valid signature, by client address.
-    pub(crate) unauthenticated_hooks: RateLimiter<IpAddr>,
+    pub(crate) unauthenticated_hooks: KeyedRateLimiter<IpAddr>,
     /// Limits REST and dashboard requests without a valid token, by client address.
-    pub(crate) unauthenticated_requests: RateLimiter<IpAddr>,
+    pub(crate) unauthenticated_requests: KeyedRateLimiter<IpAddr>,
     /// Limits signed hook requests, by pipeline.
-    pub(crate) signed_hooks: RateLimiter<ObjectKey>,
+    pub(crate) signed_hooks: KeyedRateLimiter<ObjectKey>,
     /// Limits clusters that ask for inputs, by pipeline.
-    pub(crate) input_polls: RateLimiter<ObjectKey>,
+    pub(crate) input_polls: KeyedRateLimiter<ObjectKey>,
     /// Bounds the memory that the bodies of hook requests take.
     pub(crate) body_budget: BodyBudget,
     /// Serializes status writes, by pipeline.
@@ -97,10 +97,10 @@ impl AppState {
             object_events: ObjectEvents::new(client.clone()),
             pipeline_rows: PipelineRows::default(),
             stop: stop.clone(),
-            unauthenticated_hooks: RateLimiter::new(limit, interval),
-            unauthenticated_requests: RateLimiter::new(limit, interval),
-            signed_hooks: RateLimiter::new(limit, interval),
-            input_polls: RateLimiter::new(limit, interval),
+            unauthenticated_hooks: KeyedRateLimiter::new(limit, interval),
+            unauthenticated_requests: KeyedRateLimiter::new(limit, interval),
+            signed_hooks: KeyedRateLimiter::new(limit, interval),
+            input_polls: KeyedRateLimiter::new(limit, interval),
             body_budget: BodyBudget::default(),
             write_locks: Mutex::default(),
             clock,

@@ -5,13 +5,14 @@
 //! pipelines at once is computed per pipeline when it changes, not per request.
 
 use std::{
-    collections::{BTreeSet, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     sync::{Arc, OnceLock},
 };
 
 use api::{Change, CheckRun, Freeze, GitopsCluster, Pipeline, PipelineTrigger, Promotion};
 use kube::Client;
 use parking_lot::Mutex;
+use planner::PromotedApp;
 use runtime::{
     ObjectCache, ObjectKey,
     cache::{CacheEvent, CacheIndex, CachedKind, Subscription},
@@ -41,6 +42,7 @@ pub(crate) struct CachedObjects {
     inputs_access: CacheIndex<Arc<InputsAccess>>,
     /// Created when it is first asked for: without a dashboard nobody does.
     target_counts: OnceLock<CacheIndex<TargetCounts>>,
+    promoted_apps: OnceLock<CacheIndex<Vec<PromotedApp>>>,
     _subscriptions: [Subscription; 7],
 }
 
@@ -74,6 +76,7 @@ impl CachedObjects {
             awaiting_approval,
             inputs_access,
             target_counts: OnceLock::new(),
+            promoted_apps: OnceLock::new(),
         }
     }
 
@@ -174,6 +177,28 @@ impl CachedObjects {
             }
         });
         total
+    }
+
+    /// The other pipelines that promote an app of these, by name, with what they promote.
+    pub(crate) fn promoters_of(
+        &self,
+        key: &ObjectKey,
+        own: &[PromotedApp],
+    ) -> BTreeMap<ObjectKey, Vec<PromotedApp>> {
+        let index = self.promoted_apps.get_or_init(|| {
+            CacheIndex::new(&self.caches.pipelines, |pipeline| {
+                Some(planner::promoted_apps(pipeline)).filter(|it| !it.is_empty())
+            })
+        });
+        let own: HashSet<&str> = own.iter().map(PromotedApp::address).collect();
+        let mut found = BTreeMap::new();
+        index.for_each(|other, apps| {
+            let is_shared = apps.iter().any(|app| own.contains(app.address()));
+            if is_shared && other != key {
+                found.insert(other.clone(), apps.clone());
+            }
+        });
+        found
     }
 
     pub(crate) fn freezes(&self) -> Vec<Arc<Freeze>> {

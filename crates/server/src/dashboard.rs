@@ -11,6 +11,7 @@
 //! | `live` | server-sent events with the parts that changed |
 //! | `actions` | the forms that act on pipelines |
 //! | `sign_in`, `oidc_sign_in` | sessions of viewers, from a token or from the OpenID provider |
+//! | `shared_targets` | warnings of targets that two pipelines promote into |
 //! | `decision` | the card on which a person decides about a promotion |
 //! | `html`, `layout`, `components`, `icons`, `version` | markup |
 //!
@@ -38,6 +39,7 @@ mod objects;
 mod oidc_sign_in;
 mod page;
 mod pipeline;
+mod shared_targets;
 mod sign_in;
 mod triggers;
 mod version;
@@ -101,7 +103,10 @@ async fn show(
     headers: HeaderMap,
     address: Uri,
 ) -> Result<Response, ErrorPage> {
-    let page = DashboardPage::parse(&address).ok_or_else(|| Problem::not_found("this page"))?;
+    let Some(page) = DashboardPage::parse(&address) else {
+        let problem = Problem::not_found("a page at this address");
+        return framed_problem(&app_state, &viewer, problem).await;
+    };
     let parts = match page.parts(&app_state, &viewer).await {
         Ok(parts) => parts,
         Err(problem) => return framed_problem(&app_state, &viewer, problem).await,

@@ -15,8 +15,8 @@ use kube::Client;
 use runtime::{ObjectKey, TtlCache};
 use tokio::{sync::Semaphore, time::timeout};
 
-use apps::ClusterApps;
-use tree::{AppReference, Node};
+use apps::DeployedApps;
+use tree::{AppOnCluster, Node};
 
 /// How long reading a cluster may take.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
@@ -76,8 +76,8 @@ pub(crate) type LeafResult<T> = Result<Arc<T>, String>;
 pub(crate) struct LeafReader {
     hub: Client,
     connector: LeafConnector,
-    trees: TtlCache<(ClusterKey, AppReference), LeafResult<Node>>,
-    apps: TtlCache<ClusterKey, LeafResult<ClusterApps>>,
+    trees: TtlCache<(ClusterKey, AppOnCluster), LeafResult<Node>>,
+    apps: TtlCache<ClusterKey, LeafResult<DeployedApps>>,
     /// Separate from `apps_permits`, so that reading whole clusters does not delay single apps.
     tree_permits: Semaphore,
     apps_permits: Semaphore,
@@ -96,7 +96,7 @@ impl LeafReader {
     }
 
     /// The tree of an app: its source, its inventory, workloads and pods.
-    pub(crate) async fn tree(&self, cluster: &ClusterOrHub, app: AppReference) -> LeafResult<Node> {
+    pub(crate) async fn tree(&self, cluster: &ClusterOrHub, app: AppOnCluster) -> LeafResult<Node> {
         let key = (key(cluster), app.clone());
         let read = async |client: Client| tree::read(&client, &app).await;
         let lookup = self.read_cluster(cluster, &self.tree_permits, read);
@@ -104,7 +104,7 @@ impl LeafReader {
     }
 
     /// All apps on a cluster.
-    pub(crate) async fn apps(&self, cluster: &ClusterOrHub) -> LeafResult<ClusterApps> {
+    pub(crate) async fn apps(&self, cluster: &ClusterOrHub) -> LeafResult<DeployedApps> {
         let read = async |client: Client| apps::read(&client).await;
         let lookup = self.read_cluster(cluster, &self.apps_permits, read);
         self.apps.get_with(key(cluster), lookup).await

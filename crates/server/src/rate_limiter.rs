@@ -12,14 +12,14 @@ use tokio::time::Instant;
 /// enough, all of them.
 const MAX_CLIENTS: usize = 50_000;
 
-pub(crate) struct RateLimiter<K> {
+pub(crate) struct KeyedRateLimiter<K> {
     limit: u32,
     interval: Duration,
-    windows: Mutex<HashMap<K, Window>>,
+    windows: Mutex<HashMap<K, RateWindow>>,
 }
 
 #[derive(Clone, Copy)]
-struct Window {
+struct RateWindow {
     ends: Instant,
     requests: u32,
 }
@@ -31,7 +31,7 @@ pub(crate) struct RateLimited {
     pub(crate) retry_after: Duration,
 }
 
-impl<K: Eq + Hash> RateLimiter<K> {
+impl<K: Eq + Hash> KeyedRateLimiter<K> {
     /// A limit of 0 means no limit.
     pub(crate) fn new(limit: u32, interval: Duration) -> Self {
         Self {
@@ -49,7 +49,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
         let now = Instant::now();
         let mut windows = self.windows.lock();
         remove_ended(&mut windows, now);
-        let new_window = Window {
+        let new_window = RateWindow {
             ends: now + self.interval,
             requests: 0,
         };
@@ -74,7 +74,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
         }
     }
 
-    fn check(&self, window: Window, weight: usize, now: Instant) -> Result<(), RateLimited> {
+    fn check(&self, window: RateWindow, weight: usize, now: Instant) -> Result<(), RateLimited> {
         let weight = u32::try_from(weight).unwrap_or(u32::MAX);
         if window.requests <= self.limit.saturating_mul(weight) {
             return Ok(());
@@ -85,7 +85,7 @@ impl<K: Eq + Hash> RateLimiter<K> {
     }
 }
 
-fn remove_ended<K: Eq + Hash>(windows: &mut HashMap<K, Window>, now: Instant) {
+fn remove_ended<K: Eq + Hash>(windows: &mut HashMap<K, RateWindow>, now: Instant) {
     if windows.len() < MAX_CLIENTS {
         return;
     }
@@ -104,7 +104,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn requests_over_the_limit_are_refused_until_the_window_ends() {
-        let limiter = RateLimiter::new(3, HALF_A_MINUTE);
+        let limiter = KeyedRateLimiter::new(3, HALF_A_MINUTE);
         for _ in 0..3 {
             assert_eq!(limiter.count("a", 1), Ok(()));
         }
@@ -119,7 +119,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn the_weight_multiplies_the_limit() {
-        let limiter = RateLimiter::new(1, HALF_A_MINUTE);
+        let limiter = KeyedRateLimiter::new(1, HALF_A_MINUTE);
         assert!(limiter.count("a", 2).is_ok());
         assert!(limiter.count("a", 2).is_ok());
         assert!(limiter.count("a", 2).is_err());
@@ -127,14 +127,14 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_limit_of_zero_is_no_limit() {
-        let limiter = RateLimiter::new(0, HALF_A_MINUTE);
+        let limiter = KeyedRateLimiter::new(0, HALF_A_MINUTE);
         assert!((0..1000).all(|_| limiter.count("a", 1).is_ok()));
         assert_eq!(limiter.is_exhausted(&"a"), Ok(()));
     }
 
     #[tokio::test(start_paused = true)]
     async fn the_number_of_remembered_clients_is_bounded() {
-        let limiter = RateLimiter::new(1, HALF_A_MINUTE);
+        let limiter = KeyedRateLimiter::new(1, HALF_A_MINUTE);
         for client in 0..3 * MAX_CLIENTS {
             assert!(limiter.count(client, 1).is_ok());
         }

@@ -9,9 +9,9 @@ pub(crate) const SIGNATURE: &str = "x-signature";
 pub(crate) const TIMESTAMP: &str = "x-signature-timestamp";
 
 /// A key. It has neither `Debug` nor `Display`, so that it cannot be logged.
-pub(crate) struct SigningKey(Vec<u8>);
+pub(crate) struct HookSigningKey(Vec<u8>);
 
-impl SigningKey {
+impl HookSigningKey {
     /// Nothing if there are no bytes: anybody could sign with an empty key.
     pub(crate) fn new(bytes: Vec<u8>) -> Option<Self> {
         (!bytes.is_empty()).then_some(Self(bytes))
@@ -82,7 +82,7 @@ mod tests {
 
     #[test]
     fn signatures_of_the_weave_pipeline_controller_are_accepted() {
-        let key = SigningKey::new(b"hmac-secret".to_vec()).unwrap();
+        let key = HookSigningKey::new(b"hmac-secret".to_vec()).unwrap();
         for (signature, expected) in [
             (
                 "sha256=4dbd2292025f21bd07ca900059e19286df5ad14c05c4f00f19a2959f2d1ac56b",
@@ -110,12 +110,12 @@ mod tests {
         ] {
             assert_eq!(key.has_signed(&[b""], signature), expected, "{signature}");
         }
-        assert!(SigningKey::new(Vec::new()).is_none());
+        assert!(HookSigningKey::new(Vec::new()).is_none());
     }
 
     #[test]
     fn tokens_are_equal_or_refused() {
-        let key = SigningKey::new(b"s3cret\n".to_vec()).unwrap();
+        let key = HookSigningKey::new(b"s3cret\n".to_vec()).unwrap();
         for (token, expected) in [
             ("s3cret", true),
             (" s3cret ", true),
@@ -126,14 +126,14 @@ mod tests {
         ] {
             assert_eq!(key.is_token(token), expected, "{token}");
         }
-        let blank = SigningKey::new(b" \n".to_vec()).unwrap();
+        let blank = HookSigningKey::new(b" \n".to_vec()).unwrap();
         assert!(!blank.is_token("") && !blank.is_token(" "));
     }
 
     /// From RFC 4231, test case 2.
     #[test]
     fn all_algorithms_agree_with_rfc_4231() {
-        let key = SigningKey::new(b"Jefe".to_vec()).unwrap();
+        let key = HookSigningKey::new(b"Jefe".to_vec()).unwrap();
         for signature in [
             "sha224=a30e01098bc6dbbf45690f3a7e9e6d0f8bbea2a39e6148008fd05e44",
             "sha256=5bdcc146bf60754e6a042426089575c75a003f089d2739839dec58b964ec3843",

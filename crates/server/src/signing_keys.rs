@@ -10,7 +10,7 @@ use kube::{Api, Client};
 use runtime::{ObjectKey, TtlCache};
 use tracing::warn;
 
-use crate::{object_names::is_valid_key, signature::SigningKey};
+use crate::{object_names::is_valid_key, signature::HookSigningKey};
 
 /// How long a key is used without reading its Secret again.
 const KEY_TTL: Duration = Duration::from_secs(10);
@@ -22,7 +22,7 @@ pub(crate) const HMAC_KEY: &str = "hmac-key";
 /// The result of looking a key up.
 #[derive(Clone)]
 pub(crate) enum SigningKeyLookup {
-    Found(Arc<SigningKey>),
+    Found(Arc<HookSigningKey>),
     /// There is no such Secret or no key in it, or we may not read it.
     Missing,
     /// The API server did not answer.
@@ -71,7 +71,7 @@ impl SigningKeys {
         };
         let entries = secret.and_then(|secret| secret.data);
         let bytes = entries.and_then(|mut entries| entries.remove(self.entry));
-        match bytes.and_then(|bytes| SigningKey::new(bytes.0)) {
+        match bytes.and_then(|bytes| HookSigningKey::new(bytes.0)) {
             Some(key) => SigningKeyLookup::Found(Arc::new(key)),
             None => {
                 warn!(secret = %key, "cannot authenticate hook requests: the Secret is missing or has no {}", self.entry);

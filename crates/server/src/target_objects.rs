@@ -15,7 +15,7 @@ use crate::{
     AppState,
     leaf::{
         ClusterOrHub,
-        tree::{AppReference, Node},
+        tree::{AppOnCluster, Node},
     },
 };
 
@@ -87,7 +87,7 @@ impl AppState {
                 return objects;
             }
         };
-        let apps = AppReference::in_target(target).into_iter();
+        let apps = AppOnCluster::in_target(target).into_iter();
         let reads = apps.map(|app| self.leaf_reader.tree(&cluster, app));
         for read in join_all(reads).await {
             match read {

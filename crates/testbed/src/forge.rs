@@ -6,6 +6,7 @@
 //! stops on drop.
 
 mod git_http;
+mod lists;
 mod markdown;
 mod pages;
 mod pulls;

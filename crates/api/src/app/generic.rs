@@ -10,7 +10,7 @@ use crate::{
     third_party::{Object, StatusCondition, lenient_structs},
 };
 
-pub(super) type App = Object<AppSpec, AppStatus>;
+pub(super) type App = Object<AppSpec, GenericStatus>;
 
 lenient_structs! {
     /// What the app asks for.
@@ -20,7 +20,7 @@ lenient_structs! {
     }
 
     /// What became of the app.
-    pub(super) struct AppStatus {
+    pub(super) struct GenericStatus {
         /// The generation last dealt with.
         observed_generation: Option<i64>,
         /// Conditions.
@@ -38,7 +38,7 @@ lenient_structs! {
     }
 }
 
-impl AppStatus {
+impl GenericStatus {
     /// What runs; of a source, what it has; of a policy, what it chose. With what to write to git
     /// for it.
     fn revision(&self) -> Option<(String, String)> {

@@ -344,6 +344,21 @@ fn lagging_apps_are_not_ready() {
     );
 }
 
+/// That the release before succeeded does not explain why the next one is not ready.
+#[test]
+fn a_lagging_app_does_not_tell_of_an_earlier_success() {
+    let reading = |status: &str, observed: i64| {
+        let ready = json!([{ "type": "Ready", "status": status, "message": "what Flux says" }]);
+        let status = json!({
+            "observedGeneration": observed, "conditions": ready, "history": [release("6.5.0", "deployed")],
+        });
+        read(&object(HELM, "HelmRelease", json!({ "status": status }))).message
+    };
+    assert_eq!(reading("True", 1), None);
+    assert_eq!(reading("Unknown", 1).as_deref(), Some("what Flux says"));
+    assert_eq!(reading("False", 2).as_deref(), Some("what Flux says"));
+}
+
 #[test]
 fn messages_suspension_and_deletion_are_told() {
     let conditions = json!([{ "type": "Ready", "status": "True", "message": "all is well" }]);

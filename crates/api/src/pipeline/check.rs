@@ -163,7 +163,8 @@ pub struct Verify {
     #[serde(deserialize_with = "null_as_default")]
     #[schemars(length(min = 1, max = 16), inner(length(min = 1, max = 63)))]
     pub checks: Vec<String>,
-    /// What happens when a check fails. Default: the revision does not go on.
+    /// What happens when a check fails: the revision does not go on (`Hold`, the default), or the environment is also
+    /// rolled back to the last revision that passed its checks (`Rollback`).
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(default)]
     pub on_failure: OnFailure,

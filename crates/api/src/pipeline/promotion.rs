@@ -31,7 +31,7 @@ pub struct PromotionSettings {
     /// How much of the source environment must run the revision. Default: all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
-    /// How long the source environment must have been ready at the revision, without a break.
+    /// How long the source environment must have been ready at the revision, without a break. Default: `0s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<Duration>,
     /// The names of the checks that a revision must pass before it enters.
@@ -72,7 +72,8 @@ impl PromotionSettings {
     }
 }
 
-/// How much of the source environment must run a revision.
+/// How much of the source environment must run a revision: `AllTargetsReady` (the default) or one target of it,
+/// `AnyTargetReady`.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Every target.
@@ -81,7 +82,7 @@ pub enum When {
     AnyTargetReady,
 }
 
-/// What one promotion covers.
+/// What one promotion covers: the whole `Environment` (the default), or one `Target`, each with its own.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
     /// The whole environment.
@@ -97,7 +98,7 @@ pub enum Scope {
 pub struct Strategy {
     /// Propose the change in a pull request.
     #[serde(rename = "pull-request", skip_serializing_if = "Option::is_none")]
-    pub pull_request: Option<PullRequest>,
+    pub pull_request: Option<PullRequestStrategy>,
     /// Push the change to a branch.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<Commit>,
@@ -122,11 +123,11 @@ pub struct Strategy {
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
-pub struct PullRequest {
+pub struct PullRequestStrategy {
     /// The kind of the forge.
     #[serde(rename = "type")]
-    pub forge: Forge,
-    /// HTTPS URL the repository is cloned from.
+    pub forge: ForgeKind,
+    /// URL the repository is cloned from: `https://…` or `ssh://…`.
     pub url: String,
     /// The branch that the pull request changes.
     pub base_branch: String,
@@ -169,7 +170,7 @@ pub struct PullRequest {
     pub paths: Vec<String>,
 }
 
-impl PullRequest {
+impl PullRequestStrategy {
     /// What the pull request shows.
     pub fn shown_feedback(&self) -> &[FeedbackKind] {
         self.feedback.as_deref().unwrap_or(&FeedbackKind::ALL)
@@ -191,7 +192,8 @@ impl FeedbackKind {
     pub const ALL: [Self; 2] = [Self::CommitStatus, Self::Comment];
 }
 
-/// How a pull request is merged.
+/// How a pull request is merged with `autoMerge`: with a `merge` commit (the default), as one commit (`squash`),
+/// or rebased on the base branch (`rebase`). On GitLab the settings of the project decide about merge commits.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
 pub enum MergeMethod {
@@ -207,7 +209,7 @@ pub enum MergeMethod {
 /// The kinds of forge.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "kebab-case")]
-pub enum Forge {
+pub enum ForgeKind {
     /// GitHub and GitHub Enterprise Server.
     #[default]
     Github,
@@ -228,7 +230,7 @@ pub enum Forge {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct Commit {
-    /// URL the repository is cloned from.
+    /// URL the repository is cloned from: `https://…` or `ssh://…`.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
     /// The branch to push to.
@@ -298,7 +300,7 @@ pub struct ResourceSetInputs {
     pub secret_ref: LocalReference,
 }
 
-/// A cloud whose workload identity is used.
+/// A cloud whose workload identity is used instead of a Secret; the controller must allow it. Default: none.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 #[serde(rename_all = "lowercase")]
 pub enum OciProvider {

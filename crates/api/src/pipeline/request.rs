@@ -14,7 +14,7 @@ pub struct Request {
     #[schemars(length(max = 128))]
     pub id: String,
     /// The requested revision. To promote or roll back it is needed; otherwise it may be empty: whatever is
-    /// under way or failed.
+    /// in progress or failed.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 256))]
     pub revision: String,
@@ -89,7 +89,7 @@ pub struct StoredOverride {
 }
 
 impl StoredOverride {
-    /// Whether it is for a promotion into its environment: its request started it, or found it under way.
+    /// Whether it is for a promotion into its environment: its request started it, or found it in progress.
     pub fn is_for(&self, promotion: &Promotion) -> bool {
         let request = promotion.spec.request.as_ref();
         let is_asked = request.is_some_and(|request| request.id == self.request);
@@ -109,7 +109,7 @@ pub enum RequestKind {
     Cancel,
     /// Start the promotion or the checks that failed again.
     Retry,
-    /// Start no further target of the rollout under way.
+    /// Start no further target of the rollout in progress.
     StopRollout,
     /// Go on with a rollout that was stopped. What failed before does not count any more.
     ResumeRollout,
@@ -156,7 +156,7 @@ impl HandledRequest {
         self.id == id || self.others.iter().any(|other| other == id)
     }
 
-    /// Whether the request led to a promotion into its environment: it started it, or found it under way.
+    /// Whether the request led to a promotion into its environment: it started it, or found it in progress.
     pub fn led_to(&self, promotion: &Promotion) -> bool {
         let (revision, name) = (self.revision.as_ref(), self.promotion.as_ref());
         name.is_some_and(|name| is_led_to(promotion, name, revision))

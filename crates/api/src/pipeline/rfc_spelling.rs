@@ -6,7 +6,9 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::promotion::{Forge, PromotionSettings, PullRequest, Scope, Strategy, Webhook, When};
+use super::promotion::{
+    ForgeKind, PromotionSettings, PullRequestStrategy, Scope, Strategy, Webhook, When,
+};
 use crate::reference::LocalReference;
 
 /// The Secret with the credentials of a pull request in the spelling of RFC-0003, which names none.
@@ -17,7 +19,7 @@ pub const RFC_SECRET: &str = "git-credentials";
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct RfcPullRequest {
-    /// HTTPS URL the repository is cloned from.
+    /// URL the repository is cloned from: `https://…` or `ssh://…`.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,
     /// The branch that the pull request changes.
@@ -52,7 +54,7 @@ impl PromotionSettings {
         if !self.is_spelled_twice() || self.strategy.is_any() {
             return self;
         }
-        self.strategy.pull_request = self.pull_request.take().map(PullRequest::from);
+        self.strategy.pull_request = self.pull_request.take().map(PullRequestStrategy::from);
         self.strategy.webhook = self.webhook.take().map(Webhook::from);
         self.scope = self.scope.or(Some(Scope::Target));
         self.when = self.when.or(Some(When::AnyTargetReady));
@@ -71,10 +73,10 @@ impl Strategy {
     }
 }
 
-impl From<RfcPullRequest> for PullRequest {
+impl From<RfcPullRequest> for PullRequestStrategy {
     fn from(rfc: RfcPullRequest) -> Self {
         Self {
-            forge: Forge::Github,
+            forge: ForgeKind::Github,
             url: rfc.url,
             base_branch: rfc.branch,
             secret_ref: LocalReference {

@@ -31,7 +31,7 @@ pub struct Rollout {
     /// started. Default: all.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub max_unreachable: Option<TargetLimit>,
-    /// What a newer revision does to a rollout under way. Default: it waits until that has ended.
+    /// What a newer revision does to a rollout in progress. Default: it waits until that has ended.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub on_new_revision: Option<OnNewRevision>,
 }
@@ -53,12 +53,14 @@ pub struct Wave {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_concurrent: Option<i64>,
-    /// How long all targets of the wave must have been ready before the next wave begins.
+    /// How long all targets of the wave must have been ready before the next wave begins. Default:
+    /// `0s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<Duration>,
 }
 
-/// What a newer revision does to a rollout under way.
+/// What a newer revision does to a rollout in progress: it waits until that has ended or is stopped (`Finish`, the
+/// default), or replaces it and begins with the first wave (`Restart`).
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum OnNewRevision {
     /// It waits until the rollout has ended or is stopped.

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     check::{Check, Verify},
-    promotion::{Forge, PromotionSettings},
+    promotion::{ForgeKind, PromotionSettings},
 };
 use crate::{
     LabelSelector,
@@ -15,7 +15,7 @@ use crate::{
     schema,
 };
 
-/// The environments of one application, in the order releases pass through them.
+/// The environments of one application, in the order in which revisions pass through them.
 #[derive(CustomResource, Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[kube(
     group = "pipelines.weave.works",
@@ -27,7 +27,7 @@ use crate::{
     status = "super::PipelineStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "Moves releases of one application through environments.",
+    doc = "Promotes revisions of one application through its environments.",
     printcolumn = r#"{"name":"State","type":"string","jsonPath":".status.state"}"#,
     printcolumn = r#"{"name":"Runs","type":"string","jsonPath":".status.runs"}"#,
     printcolumn = r#"{"name":"App Kind","type":"string","jsonPath":".spec.appRef.kind","priority":1}"#,
@@ -46,7 +46,8 @@ pub struct PipelineSpec {
     /// Environments in the order of promotion. `after` of an environment changes what it comes after.
     #[serde(deserialize_with = "null_as_default")]
     pub environments: Vec<Environment>,
-    /// The default promotion settings of all environments.
+    /// The promotion settings of all environments that have none of their own. The `promotion` of an environment
+    /// replaces them as a whole; the two are not merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionSettings>,
     /// Start no promotion in any environment.
@@ -228,7 +229,7 @@ pub struct Track {
 pub struct Changelog {
     /// The kind of the forge.
     #[serde(rename = "type")]
-    pub forge: Forge,
+    pub forge: ForgeKind,
     /// HTTPS URL of the repository.
     #[schemars(length(min = 1, max = 2048))]
     pub url: String,

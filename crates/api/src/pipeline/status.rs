@@ -57,6 +57,12 @@ pub struct PipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub last_handled_reconcile_at: Option<String>,
+    /// When the status had been lost, as in a hub that was restored without it, and was rebuilt from
+    /// Promotions. Those from before it that have no status either have ended, unless they are the last ones
+    /// of their environment or target.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub rebuilt_at: Option<Time>,
     /// What the pipeline's source proposes for the first environment.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub proposal: Option<Proposal>,
@@ -138,7 +144,7 @@ pub struct EnvironmentStatus {
     /// What a report that names no target said.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reported: Option<ReportedRevision>,
-    /// The promotion under way into this environment, else the last one.
+    /// The promotion in progress into this environment, else the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionSummary>,
     /// Why no promotion starts.
@@ -184,7 +190,7 @@ pub struct EnvironmentStatus {
     /// own, the later one counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<DesiredRevision>,
-    /// The rollout under way into this environment, else the last one.
+    /// The rollout in progress into this environment, else the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutSummary>,
     /// What people ordered about that rollout.
@@ -271,7 +277,7 @@ pub struct ReportedRevision {
     pub ready_since: Option<Time>,
 }
 
-/// The promotion under way into an environment, else the last one.
+/// The promotion in progress into an environment, else the last one.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]

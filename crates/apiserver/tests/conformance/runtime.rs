@@ -177,6 +177,18 @@ where
     }
 }
 
+/// Returns once the server's watch cache has the ConfigMap: a list by streaming may be as old as that cache.
+async fn until_cached(configs: &Api<ConfigMap>, name: &str) {
+    let cached = ListParams::default().match_any();
+    let is_cached = async || {
+        let listed = configs.list(&cached).await.unwrap();
+        listed.iter().any(|it| it.name_any() == name)
+    };
+    while !is_cached().await {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
 async fn watches(api: Context, config: watcher::Config) {
     let configs = config_maps(&api);
     configs
@@ -187,6 +199,7 @@ async fn watches(api: Context, config: watcher::Config) {
         .create(&PostParams::default(), &config_map("b", "1"))
         .await
         .unwrap();
+    until_cached(&configs, "b").await;
     let mut events = std::pin::pin!(watcher(configs.clone(), config));
     for expected in ["init", "init a", "init b", "done"] {
         assert_eq!(next_event(&mut events).await, expected);
@@ -227,6 +240,7 @@ async fn reflects(api: Context, config: watcher::Config) {
         .create(&PostParams::default(), &config_map("a", "1"))
         .await
         .unwrap();
+    until_cached(&configs, "a").await;
     let (reader, writer) = reflector::store();
     let stream = reflector(writer, watcher(configs.clone(), config)).default_backoff();
     let task = tokio::spawn(stream.for_each(|_| std::future::ready(())));

@@ -1,7 +1,7 @@
 //! Flags for the git repository in which the controller proposes new files.
 
 use anyhow::{Context, ensure};
-use api::pipeline::Forge;
+use api::pipeline::ForgeKind;
 use clap::{Args, builder::TypedValueParser};
 use controller::settings;
 use git::{names::BranchName, paths::PathLimits, repository_url::RepositoryUrl};
@@ -24,7 +24,7 @@ pub(crate) struct AuthoringFlags {
 
     /// Forge that hosts the repository
     #[arg(long, env = "SLUICE_AUTHORING_TYPE", value_name = "FORGE", default_value = "github", value_parser = forge(), help_heading = AUTHORING)]
-    authoring_type: Forge,
+    authoring_type: ForgeKind,
 
     /// Secret with the credentials, as NAME in the namespace of the controller, or as NAMESPACE/NAME
     #[arg(long, env = "SLUICE_AUTHORING_SECRET", value_name = "SECRET", help_heading = AUTHORING)]
@@ -92,10 +92,10 @@ impl AuthoringFlags {
 }
 
 /// Accepts the forge names of `Pipeline.spec`.
-fn forge() -> impl TypedValueParser<Value = Forge> {
+fn forge() -> impl TypedValueParser<Value = ForgeKind> {
     let names = git::forge::ForgeProduct::ALL.map(|(name, _)| name);
     clap::builder::PossibleValuesParser::new(names).try_map(|name| {
         let name = serde_json::Value::String(name);
-        serde_json::from_value::<Forge>(name)
+        serde_json::from_value::<ForgeKind>(name)
     })
 }

@@ -124,6 +124,10 @@ fn flags_that_select_the_cluster_may_stand_before_the_command() {
             "sluice get pipelines -n shop",
             "sluice get pipelines -n shop",
         ),
+        (
+            "sluice -A --as ann -nshop explain",
+            "sluice explain -A --as ann -nshop",
+        ),
         ("sluice -n shop demo -- -x", "sluice demo -n shop -- -x"),
         ("sluice --help", "sluice --help"),
         ("sluice -n", "sluice -n"),

@@ -24,7 +24,7 @@ use super::{
 const PREPARED_RETRY: Duration = Duration::from_millis(250);
 const PREPARED_ATTEMPTS: usize = 20;
 /// How often a patch is tried that another write came before.
-const PATCH_RETRIES: usize = 5;
+pub(super) const PATCH_RETRIES: usize = 5;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -77,7 +77,11 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         let name = promotion.name_any();
         let by = user.username.as_deref().unwrap_or_default();
         let is_repeated = has_approved(promotion, by);
-        let (by, needed) = (clean(by), needed(missing, is_repeated));
+        let needed = match missing {
+            0 => still_frozen(&pipeline, environment),
+            _ => needed(missing, is_repeated),
+        };
+        let by = clean(by);
         match is_repeated {
             true => writeln!(
                 out,
@@ -175,6 +179,19 @@ fn has_approved(promotion: &Promotion, by: &str) -> bool {
     let digest = change_digest(promotion);
     let mut approvals = promotion.spec.approvals.iter();
     approvals.any(|it| it.by == by && it.change_digest.as_deref() == digest)
+}
+
+/// That a promotion with all its approvals waits for the end of a Freeze, as the end of a sentence.
+fn still_frozen(pipeline: &Pipeline, environment: &str) -> String {
+    let status = pipeline.status.clone().unwrap_or_default();
+    let frozen = planner::frozen_now(&status, environment, jiff::Timestamp::now());
+    let text = frozen.map(|it| {
+        format!(
+            "; {environment} is {}: it waits for that to end",
+            clean(&it)
+        )
+    });
+    text.unwrap_or_default()
 }
 
 /// How many more approvals are needed, as the end of a sentence.

@@ -42,7 +42,12 @@ fn no_response(attempted: &str, error: kube::Error) -> Error {
     }
     let hint = match (is_transport, is_unreadable) {
         (true, _) => {
-            ": the cluster does not respond; check that it is running and that the context is right"
+            // Of the chain of causes only the last one says something new.
+            let cause = error.root_cause();
+            return anyhow!(
+                "cannot {attempted}: the cluster does not respond; check that it is running and that the \
+                 context is right: {cause}"
+            );
         }
         (_, true) => {
             ": the answer is not that of a Kubernetes API; check the address of the cluster in the \

@@ -12,6 +12,8 @@ use super::{
     UsageError,
     cluster::{ClusterFlags, FIELD_MANAGER},
     cluster_error::cluster_error,
+    lint,
+    message::print_message,
     yaml,
 };
 
@@ -33,6 +35,16 @@ Example:
   sluice create pipeline shop -n shop --app HelmRelease/shop \\
     --environment dev=shop-dev --environment prod=shop@eu,shop@us \\
     --url https://github.com/example/fleet --forge github --secret fleet --manual prod --export";
+
+/// Public hosts, and the forge of each.
+const FORGES: [(&str, &str); 6] = [
+    ("github.com", "github"),
+    ("gitlab.com", "gitlab"),
+    ("codeberg.org", "gitea"),
+    ("bitbucket.org", "bitbucket-cloud"),
+    ("dev.azure.com", "azure-devops"),
+    ("ssh.dev.azure.com", "azure-devops"),
+];
 
 #[derive(Debug, clap::Args)]
 struct PipelineArguments {
@@ -59,8 +71,9 @@ struct PipelineArguments {
     #[arg(long, value_name = "BRANCH", default_value = "main")]
     branch: String,
     /// Forge of the repository: github, gitlab, gitea, bitbucket-server, bitbucket-cloud, azure-devops
-    #[arg(long, value_name = "FORGE", default_value = "github")]
-    forge: String,
+    /// [default: that of the host, if it is github.com, gitlab.com or another public one]
+    #[arg(long, value_name = "FORGE", requires = "url")]
+    forge: Option<String>,
     /// What pull requests show, separated by commas: commit-status, comment; or none [default: both]
     #[arg(long, value_name = "KINDS", value_delimiter = ',', requires = "url")]
     feedback: Vec<String>,
@@ -86,8 +99,11 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let mut object = arguments.object()?;
     let spec: PipelineSpec = serde_json::from_value(object["spec"].clone())
         .map_err(|error| UsageError(format!("the flags make no pipeline: {error}")))?;
-    if let Some(finding) = planner::lint(&spec).into_iter().find(|it| it.is_error) {
-        return Err(UsageError(finding.text).into());
+    if let Some(mistake) = mistakes(&object, &spec).await?.into_iter().next() {
+        return Err(UsageError(mistake).into());
+    }
+    if spec.environments.len() == 1 {
+        print_message("with one environment nothing is promoted; add another --environment");
     }
     if arguments.export {
         if let Some(namespace) = &arguments.connection.namespace {
@@ -111,6 +127,15 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     writeln!(out, "created pipeline {namespace}/{name}")?;
     writeln!(out, "try: sluice check {name} -n {namespace}")?;
     Ok(())
+}
+
+/// What `sluice lint` would report as an error.
+async fn mistakes(object: &Value, spec: &PipelineSpec) -> anyhow::Result<Vec<String>> {
+    let settings = planner::lint(spec).into_iter();
+    let settings = settings.filter(|it| it.is_error).map(|it| it.text);
+    let mut found: Vec<String> = settings.chain(lint::refused_urls(spec)).collect();
+    found.extend(lint::schema_errors(object).await?);
+    Ok(found)
 }
 
 /// `prod=eu,us`
@@ -144,7 +169,8 @@ impl PipelineArguments {
         for after in &self.after {
             set_after(&mut environments, after)?;
         }
-        let is_pull_request = self.strategy().get("pull-request").is_some();
+        let strategy = self.strategy()?;
+        let is_pull_request = strategy.get("pull-request").is_some();
         if !self.feedback.is_empty() && !is_pull_request {
             let text = "--feedback is for pull requests; use it with the --url of a git repository";
             return Err(UsageError(text.to_owned()).into());
@@ -155,7 +181,7 @@ impl PipelineArguments {
             "metadata": {"name": self.name},
             "spec": {
                 "appRef": app_reference(&self.app)?,
-                "promotion": {"strategy": self.strategy()},
+                "promotion": {"strategy": strategy},
                 "environments": environments,
             },
         }))
@@ -176,25 +202,25 @@ impl PipelineArguments {
         }
         let mut environment = json!({"name": name, "targets": targets});
         if self.manual.iter().any(|it| it == name) {
-            let strategy = self.strategy();
+            let strategy = self.strategy()?;
             environment["promotion"] = json!({"manual": true, "strategy": strategy});
         }
         Ok(environment)
     }
 
-    fn strategy(&self) -> Value {
+    fn strategy(&self) -> anyhow::Result<Value> {
         let secret = json!({"name": self.secret});
         if self.inputs {
-            return json!({"resourceSetInputs": {"secretRef": secret}});
+            return Ok(json!({"resourceSetInputs": {"secretRef": secret}}));
         }
         let Some(url) = &self.url else {
-            return json!({"notification": {}});
+            return Ok(json!({"notification": {}}));
         };
         if url.starts_with("oci://") {
-            return json!({"oci": {"url": url, "tag": self.tag, "secretRef": secret}});
+            return Ok(json!({"oci": {"url": url, "tag": self.tag, "secretRef": secret}}));
         }
         let mut strategy = json!({
-            "type": self.forge,
+            "type": self.forge(url)?,
             "url": url,
             "baseBranch": self.branch,
             "secretRef": secret,
@@ -204,8 +230,28 @@ impl PipelineArguments {
         } else if !self.feedback.is_empty() {
             strategy["feedback"] = json!(self.feedback);
         }
-        json!({"pull-request": strategy})
+        Ok(json!({"pull-request": strategy}))
     }
+
+    /// The forge that was typed, or that of a public host. Any other host may be anything.
+    fn forge(&self, url: &str) -> anyhow::Result<String> {
+        let known = FORGES.iter().find(|(host, _)| host_of(url) == *host);
+        let known = known.map(|(_, forge)| (*forge).to_owned());
+        self.forge.clone().or(known).ok_or_else(|| {
+            let kinds = "github, gitlab, gitea, bitbucket-server, bitbucket-cloud or azure-devops";
+            let text = format!("the --url does not tell which forge it is; add --forge {kinds}");
+            UsageError(text).into()
+        })
+    }
+}
+
+/// The host of `https://host/path`, `ssh://git@host/path` or `git@host:path`; lower case, without its port.
+fn host_of(url: &str) -> String {
+    let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
+    let authority = rest.split('/').next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let host = host.split(':').next().unwrap_or_default();
+    host.to_lowercase()
 }
 
 /// `NAMESPACE` or `NAMESPACE@CLUSTER`.

@@ -7,8 +7,8 @@ use planner::{CheckProgress, PromotionDiff, SoakProgress};
 
 use super::{
     cluster::{ClusterFlags, require_environment},
-    line_wrapper::LineWrapper,
     message::print_message,
+    output::OutputFormat,
     terminal::clean,
 };
 
@@ -19,17 +19,10 @@ pub(crate) struct Arguments {
     /// Environment that is promoted into
     environment: String,
     /// Output format
-    #[arg(long, short, value_enum, default_value_t)]
-    output: DiffOutput,
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: OutputFormat,
     #[command(flatten)]
     connection: ClusterFlags,
-}
-
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-enum DiffOutput {
-    #[default]
-    Text,
-    Json,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -39,19 +32,16 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     require_environment(&pipeline, environment)?;
     let promotions = cluster.promotions(&pipeline).await?;
     let diffs = planner::promotion_diff(&pipeline, environment, &promotions);
-    if arguments.output == DiffOutput::Json {
-        let items = serde_json::json!({"items": diffs});
-        writeln!(out, "{}", serde_json::to_string_pretty(&items)?)?;
-        return Ok(());
-    }
-    if diffs.is_empty() {
+    if diffs.is_empty() && arguments.output == OutputFormat::Text {
         print_message(&format!("nothing to promote into {environment}"));
     }
-    let mut out = LineWrapper::new(out);
-    for line in diffs.iter().flat_map(lines) {
-        writeln!(out, "{}", clean(&line))?;
-    }
-    Ok(out.flush()?)
+    let document = || serde_json::json!({"items": diffs});
+    arguments.output.write(out, document, |out| {
+        for line in diffs.iter().flat_map(lines) {
+            writeln!(out, "{}", clean(&line))?;
+        }
+        Ok(())
+    })
 }
 
 fn lines(diff: &PromotionDiff) -> Vec<String> {

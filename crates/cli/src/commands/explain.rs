@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use super::{
     cluster::{Cluster, ClusterFlags, key, require_environment},
     output::OutputFormat,
+    status::suggested_command,
     terminal::{BOLD, clean, paint, shown},
 };
 
@@ -100,10 +101,27 @@ impl PlannedPipeline {
     }
 
     fn text(&self, only: Option<&str>) -> String {
-        let Some(name) = only else {
-            return planner::explain(&self.pipeline, &self.model, &self.plan);
+        let text = match only {
+            Some(name) => self.environment_text(name),
+            None => planner::explain(&self.pipeline, &self.model, &self.plan),
         };
-        self.environment_text(name)
+        let suggested = self.suggested_commands(only);
+        [text]
+            .into_iter()
+            .chain(suggested)
+            .collect::<Vec<_>>()
+            .join("\n")
+    }
+
+    /// `try: …` for each environment that a command helps.
+    fn suggested_commands(&self, only: Option<&str>) -> Vec<String> {
+        let names = self.pipeline.spec.environments.iter().map(|it| &it.name);
+        let names = names.filter(|name| only.is_none_or(|only| only == *name));
+        let commands = names.filter_map(|name| {
+            let state = planner::environment_state(&self.pipeline, &self.model, name);
+            suggested_command(&self.pipeline, name, state)
+        });
+        commands.collect()
     }
 
     fn environment_text(&self, name: &str) -> String {

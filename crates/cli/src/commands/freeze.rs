@@ -6,7 +6,7 @@ use anyhow::{Context, bail};
 use api::{
     Freeze, Pipeline, Time,
     freeze::FreezeSpec,
-    names::{STOP_LABEL, stop_name},
+    names::{AUTHOR_ANNOTATION, STOP_LABEL, stop_name},
 };
 use jiff::Timestamp;
 use kube::{
@@ -23,7 +23,7 @@ use super::{
 };
 
 #[derive(Debug, clap::Args)]
-pub(crate) struct Scope {
+pub(crate) struct FreezeScopeArguments {
     /// Pipeline, as NAME or NAMESPACE/NAME
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pipeline: Option<String>,
@@ -40,7 +40,7 @@ pub(crate) struct Scope {
 #[derive(Debug, clap::Args)]
 pub(crate) struct FreezeArguments {
     #[command(flatten)]
-    scope: Scope,
+    scope: FreezeScopeArguments,
     /// The reason that is shown wherever a promotion waits for it
     #[arg(long, default_value = "stopped with sluice freeze")]
     reason: String,
@@ -92,7 +92,7 @@ struct Stop {
 }
 
 impl Stop {
-    async fn of(scope: &Scope) -> anyhow::Result<Self> {
+    async fn of(scope: &FreezeScopeArguments) -> anyhow::Result<Self> {
         let cluster = scope.connection.connect().await?;
         let (mut namespace, mut name) = (cluster.namespace.clone(), None);
         if let Some(typed) = &scope.pipeline {
@@ -195,6 +195,10 @@ pub(super) async fn freeze(arguments: &FreezeArguments, out: &mut dyn Write) -> 
     let name = stop_name(stop.pipeline.as_deref(), &stop.environments);
     let mut freeze = Freeze::new(&name, spec);
     freeze.metadata.labels = Some([(STOP_LABEL.to_owned(), "true".to_owned())].into());
+    // Without the right to ask, the freeze is more important than its author.
+    let author = stop.cluster.caller().await.ok();
+    let author = author.map(|name| (AUTHOR_ANNOTATION.to_owned(), name));
+    freeze.metadata.annotations = author.map(|author| [author].into());
     let what = stop.description();
     let replaced = write(&stop.api(), &freeze).await;
     let replaced = replaced.map_err(|error| cluster_error(&format!("freeze {what}"), error))?;
@@ -227,13 +231,14 @@ async fn write(freezes: &Api<Freeze>, freeze: &Freeze) -> kube::Result<Option<Fr
     let name = freeze.name_any();
     let before = freezes.get(&name).await?;
     let spec = json!({"reason": freeze.spec.reason, "notAfter": freeze.spec.not_after});
-    let patch = Patch::Merge(json!({"spec": spec}));
+    let metadata = json!({"annotations": freeze.metadata.annotations});
+    let patch = Patch::Merge(json!({"metadata": metadata, "spec": spec}));
     let parameters = PatchParams::apply(FIELD_MANAGER);
     freezes.patch(&name, &parameters, &patch).await?;
     Ok(Some(before.spec))
 }
 
-pub(super) async fn thaw(scope: &Scope, out: &mut dyn Write) -> anyhow::Result<()> {
+pub(super) async fn thaw(scope: &FreezeScopeArguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let stop = Stop::of(scope).await?;
     let what = stop.description();
     let parameters = ListParams::default().labels(&format!("{STOP_LABEL}=true"));

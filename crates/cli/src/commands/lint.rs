@@ -3,10 +3,12 @@
 //! An embedded API with our CRDs validates the objects as a cluster would, the planner finds settings that
 //! can never work, and with `--checkout` the markers in a git checkout are compared with the pipeline.
 
+mod document;
 mod early_format;
 mod fields;
 mod findings;
 mod freezes;
+mod kinds;
 mod lines;
 mod live;
 mod markers;
@@ -14,23 +16,18 @@ mod schema;
 mod urls;
 mod version_tags;
 
-use std::{
-    io::Write,
-    path::{Path, PathBuf},
-};
+use std::{collections::BTreeSet, io::Write, path::PathBuf};
 
-use api::{FromJson, Pipeline, PipelineTrigger, pipeline::PipelineSpec};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::JSONSchemaProps;
-use serde_json::Value;
+use api::{Pipeline, pipeline::PipelineSpec};
 
 use super::{
     checkout::ManifestCheckout,
     cluster::ClusterFlags,
-    terminal::{BOLD, paint},
+    format::count,
     yaml::{self, YamlDocument},
 };
 use findings::{Finding, LintOutput, LintReport};
-use lines::line_of;
+use freezes::LintedFreeze;
 use live::ExistingObjects;
 
 #[derive(Debug, clap::Args)]
@@ -59,46 +56,71 @@ struct LintedPipeline {
     pipeline: Pipeline,
 }
 
+/// What was found in all files.
+#[derive(Default)]
+struct LintedFiles {
+    pipelines: Vec<LintedPipeline>,
+    freezes: Vec<LintedFreeze>,
+    /// Files that are not YAML because they are templates.
+    templates: BTreeSet<PathBuf>,
+}
+
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
-    let files = gather(&arguments.files)?;
-    let checkout = arguments
-        .checkout
-        .as_deref()
-        .map(ManifestCheckout::read)
-        .transpose()?;
+    let checkout = arguments.checkout.as_deref();
+    let checkout = checkout.map(ManifestCheckout::read).transpose()?;
     let mut existing = existing_objects(arguments).await?;
     let mut report = LintReport::new(arguments.output);
-    let namespace = arguments.connection.namespace.as_deref();
-    let namespace = namespace.unwrap_or("default");
-    let (mut pipelines, mut all_freezes) = (Vec::new(), Vec::new());
-    let schema = schema::EmbeddedSchema::start().await?;
-    for file in &files {
-        for document in yaml::documents(&yaml::read_text(file)?) {
-            if let (Some(existing), Ok(value)) = (&mut existing, &document.value) {
-                existing.add(value, namespace);
-            }
-            let is_named = arguments.files.contains(file);
-            let Some(checked) = check(&document, is_named, &schema).await? else {
-                continue;
-            };
-            all_freezes.extend(freezes::find(file, &document, namespace));
-            pipelines.extend(checked.conclude(file, document, &mut report, out)?);
-        }
-    }
-    for linted in &mut pipelines {
+    let mut linted = read_files(arguments, &mut existing, &mut report, out).await?;
+    for linted in &mut linted.pipelines {
         let own = linted.pipeline.metadata.namespace.take();
         let own = own.filter(|it| !it.is_empty());
-        linted.pipeline.metadata.namespace = own.or(Some(namespace.to_owned()));
+        let namespace = own.unwrap_or_else(|| arguments.namespace().to_owned());
+        linted.pipeline.metadata.namespace = Some(namespace);
         let findings = compare(linted, checkout.as_ref(), existing.as_ref());
         report.add(&linted.file, findings, out)?;
     }
-    let beside: Vec<_> = pipelines.iter().map(|it| &it.pipeline).collect();
-    for freeze in &all_freezes {
-        let finding = freezes::coverage(freeze, &beside);
-        report.add(&freeze.file, finding.into_iter().collect(), out)?;
-    }
-    note_skipped(&pipelines, checkout.as_ref(), existing, &mut report);
+    linted.compare_with_each_other(&mut report, out)?;
+    linted.note_skipped(checkout.as_ref(), existing, &mut report);
     report.conclude(out)
+}
+
+impl Arguments {
+    /// The namespace of objects that name none.
+    fn namespace(&self) -> &str {
+        self.connection.namespace.as_deref().unwrap_or("default")
+    }
+}
+
+/// Checks every document by itself.
+async fn read_files(
+    arguments: &Arguments,
+    existing: &mut Option<ExistingObjects>,
+    report: &mut LintReport,
+    out: &mut dyn Write,
+) -> anyhow::Result<LintedFiles> {
+    let namespace = arguments.namespace();
+    let schema = schema::EmbeddedSchema::start().await?;
+    let mut linted = LintedFiles::default();
+    for file in &gather(&arguments.files)? {
+        let is_named = arguments.files.contains(file);
+        for document in yaml::documents(&yaml::read_text(file)?) {
+            if let (Some(existing), Ok(value)) = (existing.as_mut(), &document.value) {
+                existing.add(value, namespace);
+            }
+            if !is_named && document::is_template(&document) {
+                linted.templates.insert(file.clone());
+                continue;
+            }
+            let Some(checked) = document::check(&document, is_named, &schema).await? else {
+                continue;
+            };
+            let freeze = freezes::find(file, &document, namespace);
+            linted.freezes.extend(freeze);
+            let pipeline = checked.conclude(file, document, report, out)?;
+            linted.pipelines.extend(pipeline);
+        }
+    }
+    Ok(linted)
 }
 
 /// What is on the cluster, if it is to be compared.
@@ -124,32 +146,68 @@ fn compare(
     found.flatten().collect()
 }
 
-/// Says which checks were not made.
-fn note_skipped(
-    pipelines: &[LintedPipeline],
-    checkout: Option<&ManifestCheckout>,
-    existing: Option<ExistingObjects>,
-    report: &mut LintReport,
-) {
-    let is_in_git =
-        |linted: &LintedPipeline| !super::plan::sites_in_git(&linted.pipeline).is_empty();
-    if checkout.is_none() && pipelines.iter().any(is_in_git) {
-        report.skip("what promotions would change in git; add --checkout FOLDER");
+impl LintedFiles {
+    /// What shows only if all objects are looked at together.
+    fn compare_with_each_other(
+        &self,
+        report: &mut LintReport,
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let pipelines: Vec<_> = self.pipelines.iter().map(|it| &it.pipeline).collect();
+        for (number, found) in planner::lint_together(&pipelines) {
+            let linted = &self.pipelines[number];
+            let text = (found.is_error, found.text);
+            let finding = Finding::of_field(&linted.document, &found.field, text);
+            report.add(&linted.file, vec![finding], out)?;
+        }
+        for freeze in &self.freezes {
+            let finding = freezes::coverage(freeze, &pipelines);
+            report.add(&freeze.file, finding.into_iter().collect(), out)?;
+        }
+        Ok(())
     }
-    match existing {
-        Some(existing) => existing
-            .unreadable
-            .into_iter()
-            .for_each(|it| report.skip(it)),
-        None if pipelines.is_empty() => {}
-        None => report.skip("whether Secrets and clusters exist; add --live"),
+
+    /// Says which checks were not made.
+    fn note_skipped(
+        &self,
+        checkout: Option<&ManifestCheckout>,
+        existing: Option<ExistingObjects>,
+        report: &mut LintReport,
+    ) {
+        let is_in_git =
+            |linted: &LintedPipeline| !super::plan::sites_in_git(&linted.pipeline).is_empty();
+        if checkout.is_none() && self.pipelines.iter().any(is_in_git) {
+            report.skip("what promotions would change in git; add --checkout FOLDER");
+        }
+        if let Some(first) = self.templates.first() {
+            let files = count(self.templates.len(), "template");
+            let first = first.display();
+            report.skip(format!(
+                "{files} with {{{{, such as {first}; render them first and pipe them into sluice lint -"
+            ));
+        }
+        match existing {
+            Some(existing) => {
+                let unreadable = existing.unreadable.into_iter();
+                unreadable.for_each(|it| report.skip(it));
+            }
+            None if self.pipelines.is_empty() => {}
+            None => report.skip("whether Secrets and clusters exist; add --live"),
+        }
     }
 }
 
-fn write_rewrite(rewrite: &Value, out: &mut dyn Write) -> anyhow::Result<()> {
-    let heading = "# In the current format (without comments):";
-    writeln!(out, "{}", paint(BOLD, heading))?;
-    yaml::write(out, rewrite)
+/// Why the API would refuse an object.
+pub(super) async fn schema_errors(object: &serde_json::Value) -> anyhow::Result<Vec<String>> {
+    let schema = schema::EmbeddedSchema::start().await?;
+    let violations = schema.violations(object).await?.into_iter();
+    Ok(violations.map(|(_, text)| text).collect())
+}
+
+/// The URLs of repositories that can never be used, as sentences.
+pub(super) fn refused_urls(spec: &PipelineSpec) -> Vec<String> {
+    let refused = urls::refused(spec).into_iter().filter(|it| it.is_error);
+    refused.map(|it| it.text).collect()
 }
 
 /// The named files, and all manifests of the named folders.
@@ -164,184 +222,4 @@ fn gather(named: &[PathBuf]) -> anyhow::Result<Vec<PathBuf>> {
         files.extend(checkout.files.keys().map(|path| checkout.locate(path)));
     }
     Ok(files)
-}
-
-#[derive(Default)]
-struct CheckedDocument {
-    findings: Vec<Finding>,
-    /// The pipeline, if it is valid.
-    pipeline: Option<Pipeline>,
-    /// The object converted from an early format.
-    rewrite: Option<Value>,
-    /// Whether a Pipeline has errors that kept its settings from being checked.
-    is_incomplete: bool,
-}
-
-impl CheckedDocument {
-    fn error(&mut self, line: usize, text: String) {
-        self.findings.push(Finding::error(line, text));
-    }
-
-    /// Reports the findings. Returns the pipeline for further checks.
-    fn conclude(
-        self,
-        file: &Path,
-        document: YamlDocument,
-        report: &mut LintReport,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<Option<LintedPipeline>> {
-        report.objects += 1;
-        report.add(file, self.findings, out)?;
-        if let Some(rewrite) = self.rewrite.filter(|_| report.is_text()) {
-            write_rewrite(&rewrite, out)?;
-        }
-        if self.is_incomplete {
-            let (file, line) = (file.display(), document.line);
-            report.skip(format!(
-                "the settings of the object at {file}:{line}; correct its errors first"
-            ));
-        }
-        Ok(self.pipeline.map(|pipeline| LintedPipeline {
-            file: file.to_owned(),
-            document,
-            pipeline,
-        }))
-    }
-}
-
-/// Checks a document; `None` for other kinds.
-async fn check(
-    document: &YamlDocument,
-    is_named: bool,
-    schema: &schema::EmbeddedSchema,
-) -> anyhow::Result<Option<CheckedDocument>> {
-    let mut checked = CheckedDocument::default();
-    let value = match &document.value {
-        Ok(value) => checked.converted(value, document, schema).await?,
-        Err(error) => {
-            checked.error(error.line, format!("invalid YAML: {}", error.text));
-            checked.is_incomplete = true;
-            let is_reported = is_named || mentions_us(&document.text);
-            return Ok(is_reported.then_some(checked));
-        }
-    };
-    let Some(root) = schema.root(&value) else {
-        return Ok(None);
-    };
-    checked.validate(value, root, document, schema).await?;
-    Ok(Some(checked))
-}
-
-impl CheckedDocument {
-    /// The object in the current format, with a note for each change.
-    async fn converted(
-        &mut self,
-        value: &Value,
-        document: &YamlDocument,
-        schema: &schema::EmbeddedSchema,
-    ) -> anyhow::Result<Value> {
-        let Some(rewrite) = early_format::rewrite(value) else {
-            return Ok(value.clone());
-        };
-        let is_error = !is_accepted(value, schema).await?;
-        let line = line_of(document, "");
-        let notes = rewrite.notes.into_iter().map(|note| Finding {
-            is_error,
-            line,
-            text: format!("early format: {note}"),
-        });
-        self.findings.extend(notes);
-        self.rewrite = Some(rewrite.value.clone());
-        Ok(rewrite.value)
-    }
-
-    /// Checks the fields, and if they are valid the settings.
-    async fn validate(
-        &mut self,
-        mut value: Value,
-        root: &JSONSchemaProps,
-        document: &YamlDocument,
-        schema: &schema::EmbeddedSchema,
-    ) -> anyhow::Result<()> {
-        // Without a spec its validation rules would not run.
-        if value["spec"].is_null() && root_has_spec(root) {
-            value["spec"] = Value::Object(serde_json::Map::new());
-        }
-        let early = self.findings.len();
-        for unknown in fields::unknown(&value, root) {
-            self.error(line_of(document, &unknown.path), unknown.to_string());
-        }
-        for (field, text) in schema.violations(&value).await? {
-            self.error(line_of(document, &field), text);
-        }
-        if self.findings.len() > early {
-            self.is_incomplete = true;
-            return Ok(());
-        }
-        if let Some(text) = trigger(&value).and_then(|it| trigger::plan::lint(&it)) {
-            self.error(line_of(document, ""), text);
-        }
-        let times = freezes::times(&value, line_of(document, ""));
-        self.findings.extend(times);
-        self.pipeline = pipeline(&value);
-        if let Some(pipeline) = &self.pipeline {
-            self.findings.extend(settings(&pipeline.spec, document));
-        }
-        Ok(())
-    }
-}
-
-fn root_has_spec(root: &JSONSchemaProps) -> bool {
-    let properties = root.properties.as_ref();
-    properties.is_some_and(|properties| properties.contains_key("spec"))
-}
-
-/// Whether the API accepts an object as it is.
-async fn is_accepted(value: &Value, schema: &schema::EmbeddedSchema) -> anyhow::Result<bool> {
-    let Some(root) = schema.root(value) else {
-        return Ok(false);
-    };
-    let is_known = fields::unknown(value, root).is_empty();
-    Ok(is_known && schema.violations(value).await?.is_empty())
-}
-
-/// Settings that can never work.
-fn settings(spec: &PipelineSpec, document: &YamlDocument) -> Vec<Finding> {
-    let complaints = planner::lint(spec).into_iter().map(|complaint| {
-        let mut environments = spec.environments.iter();
-        let name = complaint.environment.as_ref();
-        let index = name.and_then(|name| environments.position(|it| it.name == *name));
-        let field = index.map(|index| format!("spec.environments[{index}]"));
-        Finding {
-            is_error: complaint.is_error,
-            line: line_of(document, &field.unwrap_or_default()),
-            text: complaint.text,
-        }
-    });
-    let urls = urls::refused(spec).into_iter().map(|refused| Finding {
-        is_error: refused.is_error,
-        line: line_of(document, &refused.field),
-        text: refused.text,
-    });
-    complaints.chain(urls).collect()
-}
-
-fn mentions_us(text: &str) -> bool {
-    api::crds().iter().any(|crd| text.contains(&crd.spec.group))
-}
-
-/// The pipeline, unless a field has the wrong type, which the schema reports.
-fn pipeline(value: &Value) -> Option<Pipeline> {
-    if value["kind"] != "Pipeline" {
-        return None;
-    }
-    FromJson::from_value(value.clone()).ok()
-}
-
-/// The trigger, likewise.
-fn trigger(value: &Value) -> Option<PipelineTrigger> {
-    if value["kind"] != "PipelineTrigger" {
-        return None;
-    }
-    FromJson::from_value(value.clone()).ok()
 }

@@ -16,7 +16,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use super::{
-    approve::whole_seconds,
+    approve::{PATCH_RETRIES, whole_seconds},
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
     short_revision::whole_revision,
@@ -125,7 +125,7 @@ pub(super) async fn rollback(arguments: &Rollback, out: &mut dyn Write) -> anyho
 /// The content of a request.
 pub(super) struct RequestedRevision<'a> {
     pub(super) environment: &'a str,
-    /// Empty where whatever is under way or failed is meant.
+    /// Empty where whatever is in progress or failed is meant.
     pub(super) revision: &'a str,
     pub(super) kind: RequestKind,
     /// The target that a rollout goes on without.
@@ -153,18 +153,7 @@ pub(super) async fn send_request(
         ..requested
     };
     let request = request(cluster.caller().await?, &requested, flags)?;
-    let annotation = planner::request_annotation(pipeline, environment, &request, flags.replace);
-    let annotation = annotation.map_err(|other| {
-        let (by, environment) = (clean(&other.by), clean(&other.environment));
-        let revision = match other.revision.is_empty() {
-            true => "something".to_owned(),
-            false => clean(&other.revision),
-        };
-        anyhow!(
-            "{by} requested {revision} in {environment}, which the controller has not processed yet; \
-             wait, or replace the request with --replace"
-        )
-    })?;
+    let annotation = |newest: &Pipeline| annotation(newest, environment, &request, flags);
     write(cluster, pipeline, annotation, &request).await?;
     let answer = wait_for_answer(cluster, pipeline, environment, (&request.id, flags)).await?;
     let revision = clean(requested.revision);
@@ -293,36 +282,66 @@ fn without_escapes(note: &str) -> String {
     note.chars().map(replace).collect()
 }
 
+/// The annotation with the request and those of others that wait.
+fn annotation(
+    pipeline: &Pipeline,
+    environment: &str,
+    request: &Request,
+    flags: &RequestFlags,
+) -> anyhow::Result<String> {
+    let annotation = planner::request_annotation(pipeline, environment, request, flags.replace);
+    annotation.map_err(|other| {
+        let (by, environment) = (clean(&other.by), clean(&other.environment));
+        let revision = match other.revision.is_empty() {
+            true => "something".to_owned(),
+            false => clean(&other.revision),
+        };
+        anyhow!(
+            "{by} requested {revision} in {environment}, which the controller has not processed yet; \
+             wait, or replace the request with --replace"
+        )
+    })
+}
+
+/// Writes the request. The controller and others write the pipeline too: then it is written again.
 async fn write(
     cluster: &Cluster,
     pipeline: &Pipeline,
-    annotation: String,
+    annotation: impl Fn(&Pipeline) -> anyhow::Result<String>,
     request: &Request,
 ) -> anyhow::Result<()> {
     let (namespace, name) = key(pipeline);
-    // With the resourceVersion, so that requests written in the meantime are not lost.
-    let mut annotations = json!({REQUEST_ANNOTATION: annotation});
-    if let Some(wanted) = &request.override_gates {
-        let written = json!({
-            "request": request.id, "reason": wanted.reason, "passes": wanted.passes,
-        });
-        annotations[OVERRIDE_ANNOTATION] = written.to_string().into();
-    }
-    let patch = json!({"metadata": {
-        "resourceVersion": pipeline.metadata.resource_version,
-        "annotations": annotations,
-    }});
+    let failed = |error| cluster_error(&format!("write the request to pipeline {name}"), error);
     let parameters = PatchParams {
         field_manager: Some(FIELD_MANAGER.to_owned()),
         ..PatchParams::default()
     };
     let pipelines = cluster.api::<Pipeline>(namespace);
-    let patched = pipelines
-        .patch(name, &parameters, &Patch::Merge(patch))
-        .await;
-    patched
-        .map_err(|error| cluster_error(&format!("write the request to pipeline {name}"), error))?;
-    Ok(())
+    let mut newest = pipeline.clone();
+    for _ in 0..PATCH_RETRIES {
+        let mut annotations = json!({REQUEST_ANNOTATION: annotation(&newest)?});
+        if let Some(wanted) = &request.override_gates {
+            let written = json!({
+                "request": request.id, "reason": wanted.reason, "passes": wanted.passes,
+            });
+            annotations[OVERRIDE_ANNOTATION] = written.to_string().into();
+        }
+        // With the resourceVersion, so that requests written in the meantime are not lost.
+        let patch = json!({"metadata": {
+            "resourceVersion": newest.metadata.resource_version,
+            "annotations": annotations,
+        }});
+        match pipelines
+            .patch(name, &parameters, &Patch::Merge(patch))
+            .await
+        {
+            Err(kube::Error::Api(refusal)) if refusal.code == 409 => {
+                newest = pipelines.get(name).await.map_err(failed)?;
+            }
+            patched => return patched.map(drop).map_err(failed),
+        }
+    }
+    bail!("cannot write the request to pipeline {name}: it changes all the time; try again")
 }
 
 /// The state of a request and of its promotion; of one about a rollout, that of the rollout's promotion.

@@ -23,7 +23,7 @@ pub(super) struct WaveBar {
     remark: String,
 }
 
-/// The bars of the rollout under way into an environment; empty where there is none.
+/// The bars of the rollout in progress into an environment; empty where there is none.
 pub(super) fn environment_bars(status: &EnvironmentStatus, width: Option<usize>) -> Vec<String> {
     let rollout = status.rollout.as_ref();
     let rollout = rollout.filter(|it| it.finished_at.is_none());

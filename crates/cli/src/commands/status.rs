@@ -18,6 +18,8 @@ use super::{
     wait::{WaitState, wait_until},
 };
 
+pub(super) use diagram::suggested_command;
+
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
     /// Pipeline, as NAME or NAMESPACE/NAME [default: all of the namespace]

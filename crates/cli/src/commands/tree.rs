@@ -11,10 +11,12 @@ use api::{
 };
 use futures::future::join_all;
 use planner::{SummaryState, running_revisions};
+use serde_json::{Value, json};
 
 use super::{
     cluster::{ClusterFlags, key, require_environment},
     format::target_names,
+    output::OutputFormat,
     terminal::{BOLD, DIM, clean, paint, painted_glyph},
 };
 use leaf_objects::LeafObjects;
@@ -28,6 +30,9 @@ pub(crate) struct Arguments {
     /// Also read Flux objects, workloads and pods of each app from the clusters
     #[arg(long)]
     objects: bool,
+    /// Output format
+    #[arg(long, short, value_enum, default_value = "text")]
+    output: OutputFormat,
     #[command(flatten)]
     connection: ClusterFlags,
 }
@@ -35,20 +40,35 @@ pub(crate) struct Arguments {
 /// A line and the nodes below it.
 struct TreeNode {
     text: String,
+    /// The same for programs: kind, name and what is known about it.
+    document: Value,
     children: Vec<TreeNode>,
 }
 
 impl TreeNode {
-    fn leaf(text: String) -> Self {
+    fn image(name: &str) -> Self {
         Self {
-            text,
+            text: clean(name),
+            document: json!({"kind": "Image", "name": name}),
             children: Vec::new(),
         }
     }
 
     /// An error or a note.
     fn remark(text: &str) -> Self {
-        Self::leaf(format!("! {}", clean(text)))
+        Self {
+            text: format!("! {}", clean(text)),
+            document: json!({"kind": "Message", "text": text}),
+            children: Vec::new(),
+        }
+    }
+
+    fn document(&self) -> Value {
+        let mut document = self.document.clone();
+        if !self.children.is_empty() {
+            document["children"] = self.children.iter().map(Self::document).collect();
+        }
+        document
     }
 }
 
@@ -64,8 +84,14 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         .then(|| LeafObjects::new(&cluster, namespace));
     let only = arguments.environment.as_deref();
     let nodes = environments(&pipeline, only, objects.as_ref()).await;
-    writeln!(out, "{}", paint(BOLD, &format!("{namespace}/{name}")))?;
-    Ok(draw(&nodes, "", out)?)
+    let document = || {
+        let children: Vec<Value> = nodes.iter().map(TreeNode::document).collect();
+        json!({"kind": "Pipeline", "namespace": namespace, "name": name, "children": children})
+    };
+    arguments.output.write(out, document, |out| {
+        writeln!(out, "{}", paint(BOLD, &format!("{namespace}/{name}")))?;
+        Ok(draw(&nodes, "", out)?)
+    })
 }
 
 fn draw(nodes: &[TreeNode], indent: &str, out: &mut dyn Write) -> std::io::Result<()> {
@@ -95,18 +121,20 @@ async fn environments(
         }
         let status = model.environments.get(name);
         let state = planner::environment_state(pipeline, &model, name);
-        let runs = clean(&running_revisions(status));
-        let text = format!(
-            "{} {} {runs} {}",
-            painted_glyph(state),
-            clean(name),
-            word(state)
-        );
+        let runs = running_revisions(status);
+        let (glyph, word) = (painted_glyph(state), word(state));
+        let text = format!("{glyph} {} {} {word}", clean(name), clean(&runs));
+        let document =
+            json!({"kind": "Environment", "name": name, "state": state.id(), "runs": runs});
         let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
         let children = targets.iter().zip(target_names(targets));
         let children = children.map(|(it, name)| target(it, name, objects));
         let children = join_all(children).await;
-        all.push(TreeNode { text, children });
+        all.push(TreeNode {
+            text,
+            document,
+            children,
+        });
     }
     all
 }
@@ -133,6 +161,7 @@ async fn target(target: &TargetStatus, name: String, objects: Option<&LeafObject
     children.extend(error.map(|error| TreeNode::remark(error)));
     TreeNode {
         text: format!("{} {} {}", painted_glyph(state), clean(&name), word(state)),
+        document: json!({"kind": "Target", "name": name, "state": state.id()}),
         children,
     }
 }
@@ -147,9 +176,12 @@ fn app(app: &AppStatus) -> TreeNode {
     let message = app.message.as_ref().filter(|_| !app.ready);
     let remarks = message.into_iter().chain(&app.note);
     let remarks = remarks.map(|it| TreeNode::remark(it));
-    let images = app.images.iter().map(|image| TreeNode::leaf(clean(image)));
+    let images = app.images.iter().map(|image| TreeNode::image(image));
     TreeNode {
         text: format!("{} {text}", painted_glyph(state)),
+        document: json!({
+            "kind": app.kind, "name": app.name, "state": state.id(), "runs": app.revision,
+        }),
         children: images.chain(remarks).collect(),
     }
 }

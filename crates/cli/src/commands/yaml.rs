@@ -59,21 +59,36 @@ pub(super) fn documents(text: &str) -> Vec<YamlDocument> {
         .filter(|(_, text)| text.lines().any(is_content))
         .map(|(line, text)| YamlDocument {
             line,
-            value: serde_saphyr::from_str(&text).map_err(|error| yaml_error(&error, line)),
+            value: serde_saphyr::from_str(&text).map_err(|error| yaml_error(&error, line, &text)),
             text,
         })
         .collect()
 }
 
 /// The error with its line in the file. The text names the line in the document, so it is left out there.
-fn yaml_error(error: &serde_saphyr::Error, first_line: usize) -> YamlError {
+fn yaml_error(error: &serde_saphyr::Error, first_line: usize, content: &str) -> YamlError {
     let location = error.location();
     let line = location.map_or(0, |it| usize::try_from(it.line()).unwrap_or(0));
+    let line = line.saturating_sub(1);
+    if let Some(tab) = tab_near(content, line) {
+        return YamlError {
+            line: first_line + tab,
+            text: "a tab in the indentation; use spaces".to_owned(),
+        };
+    }
     let text = error.without_snippet().to_string();
     let text = text.lines().next().unwrap_or_default();
     let text = text.split(" at line ").next().unwrap_or(text);
     YamlError {
-        line: first_line + line.saturating_sub(1),
+        line: first_line + line,
         text: text.trim_start_matches("error: ").to_owned(),
     }
+}
+
+/// The line that is indented with a tab, at the error or after it: the parser names the value before the tab.
+fn tab_near(content: &str, error: usize) -> Option<usize> {
+    let indentation = |line: &str| line.len() - line.trim_start().len();
+    let mut near = content.lines().enumerate().skip(error).take(2);
+    near.find(|(_, line)| line[..indentation(line)].contains('\t'))
+        .map(|(index, _)| index)
 }

@@ -13,7 +13,8 @@ const OPENING: &str = "\
 # API reference
 
 All fields of all kinds, generated from the definitions that `sluice crds` prints. `[]` is a list, `{}` a
-map by name. Sluice writes the fields under `status`.
+map by name. Sluice writes the fields under `status`. Fields that are not required may be left out: then a boolean
+is `false`, a list or map is empty, and of others the text names the default.
 ";
 
 pub(super) fn write(crds: &[CustomResourceDefinition], out: &mut dyn Write) -> anyhow::Result<()> {

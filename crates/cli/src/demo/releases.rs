@@ -129,12 +129,13 @@ impl Releases {
     pub(super) fn introduction(&self) -> &'static str {
         match self {
             Self::Git(_) => {
-                "Three clusters (dev, staging, prod) with Flux on each, a git forge and Sluice run in this\n\
-                 process. Flux deploys what is in git; Sluice promotes it by pull requests.\n"
+                "Three clusters (dev, staging, prod), each with a stand-in for Flux, a git forge and Sluice run in\n\
+                 this process. The stand-in deploys what is in git; Sluice promotes it by pull requests.\n"
             }
             Self::Registry(_) => {
-                "Three clusters (dev, staging, prod) with Flux on each, an OCI registry and Sluice run in\n\
-                 this process. Flux follows a tag per environment; Sluice promotes by moving the tags.\n"
+                "Three clusters (dev, staging, prod), each with a stand-in for Flux, an OCI registry and Sluice\n\
+                 run in this process. The stand-in follows a tag per environment;\n\
+                 Sluice promotes by moving the tags.\n"
             }
         }
     }

@@ -220,7 +220,7 @@ fn settings(repository: &Repository, app: &AppEndpoint) -> anyhow::Result<contro
         authoring: Some(Authoring {
             url: repository.url(),
             branch: "main".to_owned(),
-            forge: api::pipeline::Forge::Gitea,
+            forge: api::pipeline::ForgeKind::Gitea,
             secret: ObjectKey::new("default", releases::SECRET),
             folders: vec![PIPELINES_FOLDER.to_owned()],
         }),

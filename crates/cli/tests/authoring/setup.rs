@@ -161,7 +161,7 @@ fn authoring(repository: &Repository) -> Authoring {
     Authoring {
         url: repository.url(),
         branch: "main".to_owned(),
-        forge: api::pipeline::Forge::Gitea,
+        forge: api::pipeline::ForgeKind::Gitea,
         secret: ObjectKey::new("default", "fleet"),
         folders: vec!["pipelines".to_owned(), "apps".to_owned()],
     }

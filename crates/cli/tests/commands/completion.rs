@@ -27,6 +27,8 @@ async fn commands_flags_values_and_names_are_completed() {
         ("-n other status ", ""),
         ("status default/", "default/web"),
         ("explain web ", "dev prod"),
+        ("freeze web -e ", "dev prod"),
+        ("--as ann explain web ", ""),
         ("promote web prod ", "0.9.0 1.0.0 2.0.0"),
         ("rollback web prod 1", "1.0.0"),
         ("get pipelines -n d", "default"),

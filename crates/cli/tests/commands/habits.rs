@@ -32,8 +32,59 @@ async fn cluster_flags_stand_before_or_after_the_command() {
         "{}",
         elsewhere.err
     );
+    let everywhere = cluster
+        .prints(&["-A", "get", "pipelines", "-o", "name"])
+        .await;
+    assert_eq!(before, everywhere);
+    let impersonated = cluster.run(&["--as", "ann", "get", "pipelines"]).await;
+    let after = cluster.run(&["get", "pipelines", "--as", "ann"]).await;
+    assert_eq!(impersonated.err, after.err);
+    assert!(after.err.contains("ann"), "{}", after.err);
+    // Without a command it is said what is missing.
+    for (typed, expected) in [
+        (&["-n"][..], "-n needs a value, and then a command"),
+        (
+            &["-n", "shop"],
+            "-n needs a command, such as `sluice -n shop status`",
+        ),
+        (&["-A"], "-A needs a command"),
+    ] {
+        let refused = offline(typed).await;
+        assert_eq!(refused.code, 2, "{}", refused.err);
+        assert!(refused.err.contains(expected), "{}", refused.err);
+    }
     // A command without a cluster has no such flag.
     assert_eq!(offline(&["--context", "a", "crds"]).await.code, 2);
+}
+
+/// What people read and programs parse: the same in JSON and in YAML.
+#[tokio::test]
+async fn commands_that_print_text_also_print_json_and_yaml() {
+    let cluster = TestCluster::new().await;
+    for typed in [
+        &["diff", "web", "prod"][..],
+        &["tree", "web"],
+        &["status", "web"],
+        &["explain", "web"],
+        &["history", "web"],
+    ] {
+        let json = cluster.prints(&[typed, &["-o", "json"]].concat()).await;
+        let yaml = cluster.prints(&[typed, &["-o", "yaml"]].concat()).await;
+        let yaml: Value = serde_saphyr::from_str(&yaml).unwrap();
+        assert_eq!(json_of(&json), yaml, "{typed:?}");
+    }
+    let tree = json_of(&cluster.prints(&["tree", "web", "-o", "json"]).await);
+    let dev = &tree["children"][0];
+    let expected = json!({"kind": "Environment", "name": "dev", "state": "ready", "runs": "2.0.0"});
+    for field in ["kind", "name", "state", "runs"] {
+        assert_eq!(dev[field], expected[field], "{dev}");
+    }
+    assert_eq!(dev["children"][0]["children"][0]["kind"], "HelmRelease");
+    let folder = crate::offline::folder(&[("p.yaml", &crate::offline::pipeline_file())]);
+    let file = folder.path().join("p.yaml");
+    let linted = offline(&["lint", file.to_str().unwrap(), "-o", "yaml"]).await;
+    let linted: Value = serde_saphyr::from_str(&linted.out).unwrap();
+    assert_eq!(linted["objects"], 1);
 }
 
 #[tokio::test]
@@ -309,6 +360,67 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
         assert_eq!(refused.code, 2, "{value}: {}", refused.err);
         assert!(refused.err.contains(expected), "{value}: {}", refused.err);
     }
+}
+
+/// Flags that make no pipeline, or one that could not work, are refused before anything is printed.
+#[tokio::test]
+async fn create_does_not_guess() {
+    let run = async |name: &str, more: &[&str]| {
+        let typed = [
+            "create",
+            "pipeline",
+            name,
+            "--app",
+            "HelmRelease/shop",
+            "--export",
+        ];
+        let secret = ["--secret", "fleet", "-e", "dev=shop-dev"];
+        offline(&[&typed[..], &secret, more].concat()).await
+    };
+    let prod = ["-e", "prod=shop", "--url"];
+    for (url, forge) in [
+        ("https://github.com/example/fleet", "github"),
+        ("https://gitlab.com/example/fleet.git", "gitlab"),
+        ("ssh://git@codeberg.org/example/fleet", "gitea"),
+        ("git@bitbucket.org:example/fleet.git", "bitbucket-cloud"),
+    ] {
+        let made = run("shop", &[&prod[..], &[url]].concat()).await;
+        assert_eq!(made.code, 0, "{}", made.err);
+        assert!(
+            made.out.contains(&format!("type: {forge}\n")),
+            "{}",
+            made.out
+        );
+    }
+    let own = "https://git.example.com/example/fleet";
+    let made = run("shop", &[&prod[..], &[own, "--forge", "gitlab"]].concat()).await;
+    assert!(made.out.contains("type: gitlab\n"), "{}", made.err);
+    for (name, more, expected) in [
+        (
+            "shop",
+            &[own][..],
+            "does not tell which forge it is; add --forge",
+        ),
+        ("shop", &[own, "--forge", "github-cloud"], "github-cloud"),
+        (
+            "shop",
+            &["github.com/example/fleet"],
+            "has a url that cannot be used",
+        ),
+        (
+            "Shop",
+            &["https://github.com/example/fleet"],
+            "metadata.name",
+        ),
+    ] {
+        let refused = run(name, &[&prod[..], more].concat()).await;
+        assert_eq!((refused.code, refused.out.as_str()), (2, ""), "{more:?}");
+        assert!(refused.err.contains(expected), "{more:?}: {}", refused.err);
+    }
+    let alone = run("shop", &[]).await;
+    assert_eq!(alone.code, 0, "{}", alone.err);
+    let expected = "with one environment nothing is promoted";
+    assert!(alone.err.contains(expected), "{}", alone.err);
 }
 
 /// A kubeconfig with one context, `a`.

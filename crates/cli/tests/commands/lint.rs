@@ -162,3 +162,147 @@ async fn markers_of_other_pipelines_are_not_proposed() {
     );
     assert!(!out.contains("web2"), "{out}");
 }
+
+/// A pipeline that promotes into one target, with mistakes where a test puts them.
+const SHOP: &str = "\
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata:
+  name: shop
+  namespace: shop
+spec:
+  appRef:
+    apiVersion: helm.toolkit.fluxcd.io/v2
+    kind: HelmRelease
+    name: shop
+  checks:
+    - name: smoke
+      http:
+        url: https://shop.example.com/healthz
+        passExpr: status == 200
+  environments:
+    - name: dev
+      targets:
+        - namespace: shop-dev
+      verify:
+        checks: [smoke]
+    - name: prod
+      targets:
+        - namespace: shop
+      promotion:
+        soak: 2h
+        strategy:
+          commit:
+            url: https://github.com/shop/fleet.git
+            baseBranch: main
+            secretRef:
+              name: fleet
+";
+
+#[tokio::test]
+async fn all_errors_of_settings_come_in_one_run_with_their_lines() {
+    let (code, out) = lint(SHOP, &[]).await;
+    assert_eq!((code, out.as_str()), (0, ""));
+    let wrong = SHOP
+        .replace("https://github.com", "http://github.com")
+        .replace("passExpr: status == 200", "passExpr: value > 1")
+        .replace("[smoke]", "[smok]");
+    let (code, out) = lint(&wrong, &[]).await;
+    assert_eq!(code, 1);
+    for (line, text) in [
+        (
+            29,
+            "the promotion of prod has a url that starts with http:/",
+        ),
+        (15, "the check smoke: passExpr: "),
+        (21, "verify of dev names the check \"smok\""),
+    ] {
+        let expected = format!("p.yaml:{line}: error: {text}");
+        assert!(out.contains(&expected), "{expected}: {out}");
+    }
+    let (_, out) = lint(&wrong, &["-o", "json"]).await;
+    let report: Value = serde_json::from_str(&out).unwrap();
+    let fields = report["findings"].as_array().unwrap().iter();
+    let fields: Vec<&str> = fields.filter_map(|it| it["field"].as_str()).collect();
+    let url = "spec.environments[1].promotion.strategy.commit.url";
+    assert!(fields.contains(&url), "{fields:?}");
+}
+
+#[tokio::test]
+async fn durations_are_explained_in_words() {
+    let (code, out) = lint(&SHOP.replace("soak: 2h", "soak: 2 hours"), &[]).await;
+    assert_eq!(code, 1);
+    let expected = "p.yaml:26: error: spec.environments[1].promotion.soak: \"2 hours\" is no duration; write 2h\n";
+    assert_eq!(out, expected);
+}
+
+#[tokio::test]
+async fn kinds_and_groups_that_are_almost_ours_are_errors() {
+    for (from, to, expected) in [
+        (
+            "kind: Pipeline",
+            "kind: Pipelin",
+            "p.yaml:2: error: pipelines.weave.works has no kind Pipelin: did you mean Pipeline?\n",
+        ),
+        (
+            "pipelines.weave.works/",
+            "pipelines.weave.work/",
+            "p.yaml:1: error: there is no API group pipelines.weave.work: did you mean \
+             pipelines.weave.works/v1alpha1?\n",
+        ),
+        (
+            "weave.works/v1alpha1",
+            "weave.works/v1",
+            "p.yaml:1: error: Pipeline has no version pipelines.weave.works/v1: did you mean \
+             pipelines.weave.works/v1alpha1?\n",
+        ),
+    ] {
+        let folder = folder(&[("p.yaml", &SHOP.replace(from, to))]);
+        let name = format!("{}/", folder.path().display());
+        let output = offline(&["lint", &name]).await;
+        assert_eq!(output.code, 1, "{to}");
+        assert_eq!(output.out.replace(&name, ""), expected);
+    }
+    let other = "apiVersion: tekton.dev/v1\nkind: Pipeline\nmetadata: {name: a}\n";
+    let (_, out) = lint(&format!("{SHOP}---\n{other}"), &[]).await;
+    assert_eq!(out, "", "kinds of others are not ours");
+}
+
+#[tokio::test]
+async fn broken_files_of_a_folder_are_findings_and_templates_are_named() {
+    let files = [
+        ("shop.yaml", SHOP),
+        ("values.yaml", "a: 1\n\tb: 2\n"),
+        (
+            "chart/templates/web.yaml",
+            "kind: {{ .Values.kind }}\n{{- end }}\n",
+        ),
+    ];
+    let folder = folder(&files);
+    let name = format!("{}/", folder.path().display());
+    let output = offline(&["lint", &name]).await;
+    assert_eq!(output.code, 0, "{}", output.err);
+    let found = output.out.replace(&name, "");
+    let expected = "values.yaml:2: warning: invalid YAML: a tab in the indentation; use spaces\n";
+    assert_eq!(found, expected);
+    let skipped = output.err.replace(&name, "");
+    let template = "not checked: 1 template with {{, such as chart/templates/web.yaml; render";
+    assert!(skipped.contains(template), "{skipped}");
+    assert!(
+        skipped.contains("1 object checked, no errors, 1 warning"),
+        "{skipped}"
+    );
+}
+
+#[tokio::test]
+async fn two_pipelines_that_promote_into_one_target_are_a_warning() {
+    let other = SHOP.replacen("name: shop", "name: shop-fast", 1);
+    let (code, out) = lint(&format!("{SHOP}---\n{other}"), &[]).await;
+    assert_eq!(code, 0, "{out}");
+    let line = SHOP.lines().count() + 24;
+    let expected = format!(
+        "p.yaml:{line}: warning: prod: the pipeline shop/shop promotes the same app in namespace shop; "
+    );
+    assert!(out.starts_with(&expected), "{expected}: {out}");
+    assert_eq!(out.lines().count(), 1, "{out}");
+}

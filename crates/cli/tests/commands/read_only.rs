@@ -147,7 +147,8 @@ async fn status_tree_history_and_explain_agree() {
         prod: runs 1.0.0, ready
           promotion of 2.0.0: AwaitingApproval https://forge.example.com/shop/pulls/7
           waits: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0 [AwaitingApproval]
-          gates for 2.0.0: valid, suspended, targets, turn, readiness, verified, soak, order, signature, freeze, checks, rollout pass; approvals wait",
+          gates for 2.0.0: 12 of 13 pass; waiting: approvals
+        try: sluice approve web prod -n default",
     );
     let diff = cluster.prints(&["diff", "web", "prod"]).await;
     assert!(diff.starts_with("prod: 1.0.0 → 2.0.0\n"), "{diff}");

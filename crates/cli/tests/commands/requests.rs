@@ -93,6 +93,20 @@ async fn nothing_is_approved_while_what_it_changes_is_not_known() {
     assert!(cluster.promotion().await.spec.approvals.is_empty());
 }
 
+/// All approvals are there, and still nothing goes on.
+#[tokio::test]
+async fn an_approval_of_what_is_frozen_says_so() {
+    let cluster = TestCluster::new().await;
+    let freeze = json!({
+        "name": "weekend", "reason": "no releases", "environments": ["prod"], "times": {},
+    });
+    cluster.set_status(json!({"freezes": [freeze]})).await;
+    let output = cluster.prints(&["approve", "web", "prod"]).await;
+    let expected = "approved 2.0.0 into prod as admin (web-prod-1); prod is frozen by weekend (no releases): \
+                    it waits for that to end\n";
+    assert_eq!(output, expected);
+}
+
 #[tokio::test]
 async fn a_viewer_is_told_which_role_approves() {
     let cluster = TestCluster::new().await;

@@ -64,7 +64,7 @@ async fn the_quickstart() {
         .await
         .unwrap();
     until(&mut shell, "sluice demo env 2>/dev/null").await;
-    let mut watch = guide.under("Watch a release");
+    let mut watch = guide.under("Watch a revision");
     shell.follow(watch.next().unwrap()).await.unwrap();
     until_approval_is_asked_for(&mut shell).await;
     shell.follow_all(watch).await.unwrap();
@@ -72,7 +72,7 @@ async fn the_quickstart() {
         .follow_all(guide.under("Approve it for prod"))
         .await
         .unwrap();
-    let mut broken = guide.under("A broken release");
+    let mut broken = guide.under("A broken revision");
     shell.follow(broken.next().unwrap()).await.unwrap();
     until(
         &mut shell,
@@ -80,7 +80,7 @@ async fn the_quickstart() {
     )
     .await;
     shell.follow_all(broken).await.unwrap();
-    for section in ["A release that fails its check", "Roll back by hand"] {
+    for section in ["A revision that fails its check", "Roll back by hand"] {
         shell.follow_all(guide.under(section)).await.unwrap();
     }
 }

@@ -119,7 +119,7 @@ async fn measure_one(world: &World, scale: &Scale, measured: &Measured) {
         "100 changes/s for 20 s: leaf change to status p50 {:.1?}, p99 {:.1?}; {:.2} writes per change",
         steady.p50, steady.p99, steady.writes_per_change
     );
-    let single = measure::single(world, &mut watch, 20).await;
+    let single = measure::single(world, &mut watch, 60).await;
     println!(
         "single change to status   p50 {:.1?}, p99 {:.1?}",
         single.p50, single.p99

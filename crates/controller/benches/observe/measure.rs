@@ -242,7 +242,9 @@ pub(crate) async fn steady(
     let pipelines = watch.revisions.len();
     let before = watch.writes();
     let mut clock = tokio::time::interval(Duration::from_secs(1) / per_second as u32);
-    let mut sent: HashMap<String, Instant> = HashMap::new();
+    // By pipeline, oldest first: who is slower than the changes shows only the newest of them, and then
+    // the older ones have arrived with it.
+    let mut sent: HashMap<String, Vec<(String, Instant)>> = HashMap::new();
     let mut latencies = Vec::new();
     let mut number = 0;
     while latencies.len() < changes {
@@ -251,13 +253,15 @@ pub(crate) async fn steady(
                 let pipeline = number % pipelines;
                 let version = world.version(0, number);
                 world.deploy(pipeline, 0, &version).await;
-                sent.insert(format!("p-{pipeline}/{version}"), Instant::now());
+                let sent = sent.entry(format!("p-{pipeline}")).or_default();
+                sent.push((version, Instant::now()));
                 number += 1;
             }
             (pipeline, revisions, at) = watch.next() => {
-                if let Some(sent) = sent.remove(&format!("{pipeline}/{}", revisions[0])) {
-                    latencies.push(at.saturating_duration_since(sent));
-                }
+                let sent = sent.entry(pipeline).or_default();
+                let shown = sent.iter().position(|(version, _)| *version == revisions[0]);
+                let arrived = sent.drain(..shown.map_or(0, |shown| shown + 1));
+                latencies.extend(arrived.map(|(_, sent)| at.saturating_duration_since(sent)));
             }
         }
     }
@@ -265,11 +269,16 @@ pub(crate) async fn steady(
     Latency::of(latencies, writes)
 }
 
-/// One change at a time.
+/// How long nothing happens before a single change.
+const QUIET: Duration = Duration::from_millis(250);
+
+/// One change at a time, while nothing else happens.
 pub(crate) async fn single(world: &World, watch: &mut Watch, count: usize) -> Latency {
+    tokio::time::sleep(QUIET * 12).await;
     let before = watch.writes();
     let mut latencies = Vec::new();
     for number in 0..count {
+        tokio::time::sleep(QUIET).await;
         let version = world.version(1, number);
         world.deploy(number, 1, &version).await;
         let sent = Instant::now();

@@ -110,6 +110,7 @@ impl World {
         for environment in 0..ENVIRONMENTS {
             let leaf = self.leaf_of(index, environment);
             create(&self.leaves[leaf].client, release(environment, index)).await;
+            create(&self.leaves[leaf].client, deployment(environment, index)).await;
             self.deploy(index, environment, "1.0.0").await;
             environments.push(json!({
                 "name": format!("env-{environment}"),
@@ -307,6 +308,25 @@ fn release(environment: usize, pipeline: usize) -> Value {
         "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
         "metadata": {"name": format!("app-{pipeline}"), "namespace": format!("env-{environment}")},
         "spec": {"chart": {"spec": {"chart": "app"}}},
+    })
+}
+
+/// What the app deployed: Sluice also reads the images of workloads.
+fn deployment(environment: usize, pipeline: usize) -> Value {
+    let (name, namespace) = (format!("app-{pipeline}"), format!("env-{environment}"));
+    let labels = json!({
+        "helm.toolkit.fluxcd.io/name": name, "helm.toolkit.fluxcd.io/namespace": namespace,
+    });
+    json!({
+        "apiVersion": "apps/v1", "kind": "Deployment",
+        "metadata": {"name": name, "namespace": namespace, "labels": labels},
+        "spec": {
+            "selector": {"matchLabels": {"app": name}},
+            "template": {
+                "metadata": {"labels": {"app": name}},
+                "spec": {"containers": [{"name": "app", "image": "registry.example.com/app:1.0.0"}]},
+            },
+        },
     })
 }
 

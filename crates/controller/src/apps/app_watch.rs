@@ -31,7 +31,7 @@ use super::{
 };
 use crate::{
     PipelineReconciler,
-    index::Namespaces,
+    index::RequiredNamespaces,
     keys::{AppKind, ClusterKey},
 };
 
@@ -54,7 +54,7 @@ pub(crate) struct AppWatch {
 
 impl AppWatch {
     /// Watches until dropped. `namespaces` are those that some pipeline needs.
-    pub(crate) async fn run(self, mut namespaces: watch::Receiver<Namespaces>) {
+    pub(crate) async fn run(self, mut namespaces: watch::Receiver<RequiredNamespaces>) {
         let mut streams = true;
         let retry_after = match self.is_of_canaries() {
             true => RETRY_FLAGGER_AFTER,
@@ -98,7 +98,7 @@ impl AppWatch {
     async fn watch_each_namespace(
         &self,
         resource: &ApiResource,
-        namespaces: &mut watch::Receiver<Namespaces>,
+        namespaces: &mut watch::Receiver<RequiredNamespaces>,
         streams: bool,
     ) {
         let needed = namespaces.borrow_and_update().clone();

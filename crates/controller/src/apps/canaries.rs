@@ -1,7 +1,7 @@
 //! Maps Flagger's Canaries to apps.
 //!
 //! A Canary names a workload; the workloads of an app are found by Flux's labels, together with the
-//! app's images. They are cached only for clusters that have Canaries.
+//! app's images.
 
 use std::sync::Arc;
 
@@ -36,22 +36,16 @@ impl Workload {
 }
 
 /// An app of any kind, by namespace and name.
-type AppKey = (AppKind, String, String);
+type AppOfKind = (AppKind, String, String);
 
 impl ClusterApps {
-    /// Whether Canaries are watched here.
-    pub(super) fn follows_canaries(&self) -> bool {
-        let canaries = self.kinds.get(&AppKind::canary());
-        canaries.is_some_and(|it| it.states.values().any(|state| *state == WatchState::Synced))
-    }
-
     fn has_canaries(&self) -> bool {
         let canaries = self.kinds.get(&AppKind::canary());
         canaries.is_some_and(|it| !it.records.is_empty())
     }
 
     /// The apps that a workload belongs to; `None` if that is not known for all apps.
-    fn apps_of(&self, workload: &Workload) -> Option<Vec<AppKey>> {
+    fn apps_of(&self, workload: &Workload) -> Option<Vec<AppOfKind>> {
         let mut found = Vec::new();
         for (kind, apps) in self
             .kinds

@@ -2,7 +2,7 @@
 //!
 //! Flux labels what it deploys with the app it belongs to. When the watch of a kind is complete, all
 //! workloads of the cluster are listed; afterwards only those of an app that changed. Its pipeline's status
-//! waits for the kinds of workload that the app had before; whether it has got others is looked up later.
+//! waits for the workloads that the app had before; whether it has got others is looked up later.
 
 mod lists;
 
@@ -20,13 +20,15 @@ use kube::{Client, api::DynamicObject};
 use parking_lot::Mutex;
 use tokio::sync::oneshot::{self, error::TryRecvError};
 
-use super::{Workload, app_watch::AppWatch};
+use super::{Workload, Workloads, app_watch::AppWatch};
 use crate::keys::AppKind;
-use lists::{WorkloadSelection, all};
+use lists::{WorkloadSelection, all, by_name};
 
 /// How long listing workloads may take: the rest of a status must not wait longer for images.
 const TIMEOUT: Duration = Duration::from_secs(3);
 
+/// Up to so many known workloads of one app are read by name, which is faster than a list.
+const MAX_BY_NAME: usize = 3;
 /// For how many apps one list is sent.
 const BATCH_SIZE: usize = 64;
 /// When a watch has become complete, the kinds of workload are listed one after the other, so that a
@@ -45,8 +47,8 @@ type WorkloadsByApp = HashMap<AppKey, AppWorkloads>;
 pub(crate) struct AppWorkloads {
     pub(crate) images: Vec<String>,
     pub(crate) workloads: Vec<Workload>,
-    /// The kinds that were listed; it may have others.
-    pub(crate) listed: WorkloadKinds,
+    /// The kinds that were listed; it may have others. None if its workloads were read by name.
+    listed: WorkloadKinds,
 }
 
 impl AppWorkloads {
@@ -57,11 +59,16 @@ impl AppWorkloads {
             ..Self::default()
         }
     }
+
+    /// Whether it may have workloads that were not looked up.
+    pub(crate) fn is_provisional(&self) -> bool {
+        self.listed != WorkloadKinds::ALL
+    }
 }
 
 /// Some of the kinds of workload.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(crate) struct WorkloadKinds {
+struct WorkloadKinds {
     deployments: bool,
     stateful_sets: bool,
     daemon_sets: bool,
@@ -69,14 +76,14 @@ pub(crate) struct WorkloadKinds {
 
 impl WorkloadKinds {
     /// All that are listed for images.
-    pub(crate) const ALL: Self = Self {
+    const ALL: Self = Self {
         deployments: true,
         stateful_sets: true,
         daemon_sets: true,
     };
 
     /// The kinds of these workloads.
-    pub(crate) fn of(workloads: &[Workload]) -> Self {
+    fn of(workloads: &[Workload]) -> Self {
         let has = |kind| workloads.iter().any(|workload| workload.kind == kind);
         Self {
             deployments: has("Deployment"),
@@ -90,6 +97,31 @@ impl WorkloadKinds {
             deployments: self.deployments || other.deployments,
             stateful_sets: self.stateful_sets || other.stateful_sets,
             daemon_sets: self.daemon_sets || other.daemon_sets,
+        }
+    }
+}
+
+/// Which workloads of an app are looked up.
+pub(crate) enum WantedWorkloads {
+    /// All.
+    All,
+    /// At least those that it had when all were last listed.
+    Known(Workloads),
+}
+
+impl WantedWorkloads {
+    fn kinds(&self) -> WorkloadKinds {
+        match self {
+            Self::All => WorkloadKinds::ALL,
+            Self::Known(workloads) => WorkloadKinds::of(workloads),
+        }
+    }
+
+    /// The workloads to read by name, if they are few.
+    fn named(&self) -> Option<&Workloads> {
+        match self {
+            Self::Known(workloads) if workloads.len() <= MAX_BY_NAME => Some(workloads),
+            _ => None,
         }
     }
 }
@@ -187,26 +219,29 @@ type LookupResult = Result<AppWorkloads, WorkloadError>;
 
 struct PendingLookup {
     app: AppKey,
-    kinds: WorkloadKinds,
+    wanted: WantedWorkloads,
     result: oneshot::Sender<LookupResult>,
 }
 
 impl WorkloadLookups {
-    /// The workloads of one app, of these kinds and perhaps others. Nothing is requested for no kind.
+    /// The workloads of one app, perhaps more than those that are wanted. For none, nothing is requested.
     pub(crate) async fn get(
         &self,
         client: &Client,
         kind: &AppKind,
         app: AppKey,
-        kinds: WorkloadKinds,
+        wanted: WantedWorkloads,
     ) -> LookupResult {
-        if kinds == WorkloadKinds::default() {
+        if wanted.kinds() == WorkloadKinds::default() {
             return Ok(AppWorkloads::default());
         }
         let (result, mut received) = oneshot::channel();
-        self.waiting
-            .lock()
-            .push(PendingLookup { app, kinds, result });
+        let lookup = PendingLookup {
+            app,
+            wanted,
+            result,
+        };
+        self.waiting.lock().push(lookup);
         loop {
             // Whoever gets the lock lists for all; the others find their result when they get it.
             let _batch = self.batch.lock().await;
@@ -226,10 +261,7 @@ impl WorkloadLookups {
 }
 
 async fn answer_all(client: &Client, kind: &AppKind, lookups: Vec<PendingLookup>) {
-    let apps: BTreeSet<&AppKey> = lookups.iter().map(|lookup| &lookup.app).collect();
-    let kinds = lookups.iter().map(|lookup| lookup.kinds);
-    let kinds = kinds.fold(WorkloadKinds::default(), WorkloadKinds::and);
-    let read = tokio::time::timeout(TIMEOUT, of_apps(client, kind, &apps, kinds)).await;
+    let read = tokio::time::timeout(TIMEOUT, look_up(client, kind, &lookups)).await;
     let results = match read {
         Ok(Ok(workloads)) => Ok(workloads),
         Ok(Err(error)) => Err(WorkloadError::of(&error)),
@@ -237,13 +269,33 @@ async fn answer_all(client: &Client, kind: &AppKind, lookups: Vec<PendingLookup>
     };
     for lookup in lookups {
         let result = results.as_ref().map_err(Clone::clone);
-        let result = result.map(|all| AppWorkloads {
-            listed: kinds,
+        let result = result.map(|(all, listed)| AppWorkloads {
+            listed: *listed,
             ..all.get(&lookup.app).cloned().unwrap_or_default()
         });
         // A reconcile that was cancelled does not need it.
         let _ = lookup.result.send(result);
     }
+}
+
+/// The workloads of the apps, and the kinds that were listed for it.
+async fn look_up(
+    client: &Client,
+    kind: &AppKind,
+    lookups: &[PendingLookup],
+) -> Result<(WorkloadsByApp, WorkloadKinds), kube::Error> {
+    if let [alone] = lookups
+        && let Some(workloads) = alone.wanted.named()
+        // Where it may not be read by name, it may be listed.
+        && let Ok(read) = by_name(client, workloads).await
+    {
+        let by_app = WorkloadsByApp::from([(alone.app.clone(), read)]);
+        return Ok((by_app, WorkloadKinds::default()));
+    }
+    let apps: BTreeSet<&AppKey> = lookups.iter().map(|lookup| &lookup.app).collect();
+    let kinds = lookups.iter().map(|lookup| lookup.wanted.kinds());
+    let kinds = kinds.fold(WorkloadKinds::default(), WorkloadKinds::and);
+    Ok((of_apps(client, kind, &apps, kinds).await?, kinds))
 }
 
 /// The workloads of several apps, with lists of all namespaces where RBAC allows that.

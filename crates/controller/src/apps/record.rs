@@ -6,7 +6,7 @@ use api::{
     flux::{ArtifactSignature, ObjectReference},
 };
 
-use super::{WorkloadKinds, Workloads, images::AppWorkloads};
+use super::{Workloads, images::AppWorkloads};
 
 /// The cached fields of one app.
 #[derive(Debug, Clone, Default, PartialEq)]
@@ -29,23 +29,20 @@ pub(crate) struct AppRecord {
     pub(crate) applier: Option<Box<(String, String)>>,
     /// Namespace and name of the HelmRelease that created it, if it is a workload.
     pub(crate) release: Option<Box<(String, String)>>,
-    /// Which kinds of workload it had when all were last listed.
-    pub(crate) workload_kinds: Option<WorkloadKinds>,
-    /// Whether only those kinds were listed for its images.
+    /// Whether its images are only those of the workloads that it had before.
     pub(crate) has_provisional_images: bool,
-    /// The workloads that Flux created for it, if they were read.
+    /// The workloads that Flux created for it when all were last listed.
     pub(crate) workloads: Option<Workloads>,
     /// The Canary, if it is one and not an app.
     pub(crate) canary: Option<Box<Canary>>,
 }
 
 impl AppRecord {
-    pub(super) fn set_workloads(&mut self, read: AppWorkloads, follows_canaries: bool) {
+    pub(super) fn set_workloads(&mut self, read: AppWorkloads) {
+        self.has_provisional_images = read.is_provisional();
         self.images = Some(read.images);
-        self.has_provisional_images = read.listed != WorkloadKinds::ALL;
         if !self.has_provisional_images {
-            self.workload_kinds = Some(WorkloadKinds::of(&read.workloads));
-            self.workloads = follows_canaries.then(|| read.workloads.into());
+            self.workloads = Some(read.workloads.into());
         }
     }
 }

@@ -22,7 +22,7 @@ use super::{
 use crate::{
     PipelineReconciler,
     apps::app_watch::AppWatch,
-    index::{Namespaces, RequiredKinds},
+    index::{RequiredKinds, RequiredNamespaces},
     keys::{AppKind, ClusterKey},
 };
 
@@ -284,7 +284,7 @@ impl ConnectionTask {
 #[derive(Default)]
 struct AppWatches {
     tasks: JoinSet<()>,
-    kinds: HashMap<AppKind, (watch::Sender<Namespaces>, AbortHandle)>,
+    kinds: HashMap<AppKind, (watch::Sender<RequiredNamespaces>, AbortHandle)>,
 }
 
 impl AppWatches {

@@ -44,7 +44,7 @@ impl Rollouts {
         let targets = Family::default();
         registry.register(
             "sluice_rollout_targets",
-            "Targets of rollouts under way, by state",
+            "Targets of rollouts in progress, by state",
             targets.clone(),
         );
         Self {
@@ -118,7 +118,7 @@ mod tests {
             waves: vec![wave.clone(), wave],
             ..RolloutSummary::default()
         };
-        let counts = state_counts(&rollout).expect("it is under way");
+        let counts = state_counts(&rollout).expect("it is in progress");
         assert_eq!(counts, [8, 4, 6, 2, 0, 0]);
         let metrics = Metrics::new();
         let one = || (ObjectKey::new("team", "shop"), "prod".to_owned(), counts);

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 
 use api::promotion::{Phase, PromotionStatus};
-use planner::{HoldReason, PipelineEvent, Timestamp};
+use planner::Timestamp;
 use tokio::time::Instant;
 
 use super::{NAME, PromotionContext, PromotionReconciler};
@@ -23,55 +23,34 @@ pub(super) async fn write(
     let written = reconciler.write_status(cache, NAME, promotion, &status);
     match written.await? {
         StatusWrite::Unchanged => return Ok(Reconciled::Unchanged { again }),
-        StatusWrite::Written => record_phase(reconciler, context, &status),
+        StatusWrite::Written => record(reconciler, context, &status),
         StatusWrite::Outdated => {}
     }
     Ok(Reconciled::Changed)
 }
 
-/// Records an event when a promotion enters another phase or fails for another reason.
-fn record_phase(
+/// Records approvals, and that a promotion enters another phase or waits or fails for another reason.
+fn record(
     reconciler: &PromotionReconciler,
     context: &PromotionContext<'_>,
     status: &PromotionStatus,
 ) {
-    let before = context.promotion.status.clone().unwrap_or_default();
-    let is_same = before.phase == status.phase && before.reason == status.reason;
-    let Some(phase) = status.phase.filter(|_| !is_same) else {
-        return;
-    };
-    let spec = &context.promotion.spec;
-    let (environment, revision) = (&spec.environment, &spec.revision);
-    let message = status.message.as_deref().unwrap_or_default();
-    let url = status.url.as_deref().map(|url| format!(" {url}"));
-    let url = url.unwrap_or_default();
-    tracing::info!(
-        promotion = context.promotion.metadata.name,
-        phase = ?phase,
-        reason = status.reason,
-        url = status.url,
-        message,
-        "the promotion changed its phase or reason"
-    );
-    reconciler.telemetry.record(
-        context.pipeline,
-        vec![PipelineEvent {
-            is_warning: is_warning(phase, status),
-            reason: status.reason.clone().unwrap_or(format!("{phase:?}")),
-            message: format!("{environment}: {}: {message}{url}", spec.shown_revision()),
-            environment: Some(environment.clone()),
-            revision: Some(revision.clone()),
-        }],
-    );
-    if before.phase != Some(phase) {
+    let events = planner::promotion_events(context.promotion, status);
+    for event in &events {
+        tracing::info!(
+            promotion = context.promotion.metadata.name,
+            phase = ?status.phase,
+            reason = event.reason,
+            url = status.url,
+            message = event.message,
+            "the promotion was approved, or changed its phase or reason"
+        );
+    }
+    reconciler.telemetry.record(context.pipeline, events);
+    let before = context.promotion.status.as_ref().and_then(|it| it.phase);
+    if let Some(phase) = status.phase.filter(|phase| before != Some(*phase)) {
         measure(reconciler, context, status, phase);
     }
-}
-
-/// Whether somebody should look at it: it failed, is retried, or its rollout is stopped.
-fn is_warning(phase: Phase, status: &PromotionStatus) -> bool {
-    let is_stopped = status.reason.as_deref() == Some(HoldReason::RolloutStopped.word());
-    phase == Phase::Failed || status.next_attempt.is_some() || is_stopped
 }
 
 /// Measures how long the promotion took, in its last phase and, at its end, in total.

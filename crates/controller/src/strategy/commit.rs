@@ -53,7 +53,12 @@ impl Commits {
         let lock = self.branch_lock(to);
         // A repository that hangs must not occupy every worker.
         let lock = timeout(self.guard.timeout(), lock.lock()).await;
-        let busy = |_| transient("BranchBusy", "other promotions to the branch are under way");
+        let busy = |_| {
+            transient(
+                "BranchBusy",
+                "other promotions to the branch are in progress",
+            )
+        };
         let _lock = lock.map_err(busy)?;
         let limits = EditLimits::of(task, &strategy, &self.repositories, &repository).await?;
         let proposal = PromotionProposal::of(limits.task, &strategy)?.proposal;

@@ -5,7 +5,7 @@
 //! is a warning and keeps nothing from going on.
 
 use api::{
-    pipeline::{FeedbackKind, PullRequest as PullRequestStrategy},
+    pipeline::{FeedbackKind, PullRequestStrategy},
     promotion::{CommitState as State, ShownCommitStatus, ShownFeedback},
 };
 use git::{

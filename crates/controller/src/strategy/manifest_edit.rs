@@ -26,7 +26,7 @@ use super::{
     PromotionTask, promotion_description::PromotionDescription,
     promotion_proposal::RepositoryStrategy,
 };
-use target_folders::{TargetLocation, target_locations};
+use target_folders::{TargetFolder, target_locations};
 
 /// The edit: of marked fields, or of the app's manifest.
 pub(super) fn alteration(
@@ -71,7 +71,7 @@ fn wanted(
     let Some(app) = &description.task.pipeline.spec.app_ref else {
         return Ok(Vec::new());
     };
-    let (own, others): (Vec<TargetLocation<'_>>, Vec<TargetLocation<'_>>) =
+    let (own, others): (Vec<TargetFolder<'_>>, Vec<TargetFolder<'_>>) =
         target_locations(description, to)?
             .into_iter()
             .partition(|location| location.is_own);

@@ -14,7 +14,7 @@ use api::{
 use net::{AddressPolicy, OutboundHttp};
 use planner::{Failure, Outcome, TAG_CHANGED_BY_OTHERS};
 use registry::{
-    Credentials, Digest, Manifest, Provider, Reference, RegistryClient, Repository, Tag,
+    CloudProvider, Credentials, Digest, Manifest, Reference, RegistryClient, Repository, Tag,
     WorkloadIdentity,
 };
 
@@ -185,11 +185,11 @@ fn identity(settings: &Settings, guard: &SideEffectGuard) -> WorkloadIdentity {
     identity.with_http(http.with_proxy(settings.proxy.clone()))
 }
 
-fn provider(provider: OciProvider) -> Provider {
+fn provider(provider: OciProvider) -> CloudProvider {
     match provider {
-        OciProvider::Aws => Provider::Aws,
-        OciProvider::Azure => Provider::Azure,
-        OciProvider::Gcp => Provider::Gcp,
+        OciProvider::Aws => CloudProvider::Aws,
+        OciProvider::Azure => CloudProvider::Azure,
+        OciProvider::Gcp => CloudProvider::Gcp,
     }
 }
 

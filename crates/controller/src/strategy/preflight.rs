@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use api::{
     names::INPUTS_TOKEN,
-    pipeline::{FeedbackKind, PullRequest, Strategy},
+    pipeline::{FeedbackKind, PullRequestStrategy, Strategy},
 };
 use git::{
     forge::{TokenRight, TokenRights},
@@ -96,7 +96,7 @@ impl Strategies {
     /// Whether the token may list pull requests, and has the rights that the strategy needs.
     async fn check_forge(
         &self,
-        to: &PullRequest,
+        to: &PullRequestStrategy,
         secret: &SecretContents,
     ) -> Result<Option<Failure>, Failure> {
         let repository = self.repositories.open(&to.url, secret)?;
@@ -117,7 +117,7 @@ impl Strategies {
 }
 
 /// An error if a right is missing that the spec asks for; otherwise what to do without by default.
-fn missing_rights(to: &PullRequest, token: &TokenRights) -> Result<Failure, Failure> {
+fn missing_rights(to: &PullRequestStrategy, token: &TokenRights) -> Result<Failure, Failure> {
     let texts = token.missing_texts().join("; ");
     let is_default = to.feedback.is_none();
     let mut rights = token.missing.iter().flat_map(|it| &it.rights);
@@ -132,7 +132,7 @@ fn missing_rights(to: &PullRequest, token: &TokenRights) -> Result<Failure, Fail
 }
 
 /// What the token has to be allowed to do.
-fn needed_rights(to: &PullRequest) -> Vec<TokenRight> {
+fn needed_rights(to: &PullRequestStrategy) -> Vec<TokenRight> {
     let feedback = to.shown_feedback().iter().map(|kind| match kind {
         FeedbackKind::CommitStatus => TokenRight::CommitStatuses,
         FeedbackKind::Comment => TokenRight::Comments,

@@ -2,7 +2,7 @@
 //! of a pull request about it.
 
 use api::{
-    pipeline::{Commit, PullRequest, Strategy},
+    pipeline::{Commit, PullRequestStrategy, Strategy},
     reference::LocalReference,
 };
 use git::{
@@ -45,8 +45,8 @@ impl<'a> RepositoryStrategy<'a> {
     }
 }
 
-impl<'a> From<&'a PullRequest> for RepositoryStrategy<'a> {
-    fn from(to: &'a PullRequest) -> Self {
+impl<'a> From<&'a PullRequestStrategy> for RepositoryStrategy<'a> {
+    fn from(to: &'a PullRequestStrategy) -> Self {
         Self {
             url: &to.url,
             paths: &to.paths,

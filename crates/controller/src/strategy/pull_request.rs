@@ -6,9 +6,7 @@ mod replaced_commits;
 
 use std::sync::Arc;
 
-use api::pipeline::{
-    Forge as ForgeKind, MergeMethod as Method, PullRequest as PullRequestStrategy,
-};
+use api::pipeline::{ForgeKind, MergeMethod as Method, PullRequestStrategy};
 use git::{
     forge::{
         ForgeProduct, MergeMethod, MergeOptions, MergeResult, PullRequest, PullRequestMetadata,

@@ -6,7 +6,7 @@ use api::{
     Change,
     change::{ChangePhase, ChangeSpec},
     conditions,
-    pipeline::Forge as ForgeKind,
+    pipeline::ForgeKind,
 };
 use apiserver::Server;
 use controller::{ChangeReconciler, Settings, settings::Authoring};

@@ -1,6 +1,6 @@
 //! A client for an API server in this process, whose requests pass through a [`Link`].
 
-use std::sync::Arc;
+use std::{convert::Infallible, sync::Arc};
 
 use apiserver::{Server, User};
 use axum::body::{Body, Bytes};
@@ -8,6 +8,7 @@ use futures::{FutureExt, StreamExt, future::BoxFuture, stream};
 use http::{Method, Request, Response, StatusCode, request::Parts};
 use kube::Client;
 use serde_json::json;
+use tokio::time::sleep;
 use tower::{BoxError, ServiceExt, service_fn};
 
 use crate::link::{Destination, Link, Loss};
@@ -27,7 +28,7 @@ pub(crate) fn client(server: &Server, to: Destination, link: &Arc<Link>) -> Clie
 async fn send(
     router: axum::Router,
     to: Destination,
-    link: &Link,
+    link: &Arc<Link>,
     request: Request<kube::client::Body>,
 ) -> Answer {
     let (parts, body) = request.into_parts();
@@ -75,14 +76,22 @@ fn short_path(parts: &Parts) -> String {
     format!("{}{watch}", path[from..].join("/"))
 }
 
-/// A watch that may end after some events.
-fn watch(link: &Link, response: Response<Body>) -> Response<Body> {
-    let Some(events) = link.watch_gap() else {
-        return response;
-    };
+/// A watch whose events may be late or repeated, and that may end after some of them.
+fn watch(link: &Arc<Link>, response: Response<Body>) -> Response<Body> {
+    let events = link.watch_gap().unwrap_or(usize::MAX);
     let (parts, body) = response.into_parts();
-    let kept = body.into_data_stream().take(events);
-    Response::from_parts(parts, Body::from_stream(kept.chain(stream::empty())))
+    let link = link.clone();
+    let arriving = body.into_data_stream().take(events).then(move |event| {
+        let (times, delay) = link.event();
+        async move {
+            if !delay.is_zero() {
+                sleep(delay).await;
+            }
+            let repeated = event.ok().into_iter().flat_map(move |it| vec![it; times]);
+            stream::iter(repeated.map(Ok::<_, Infallible>))
+        }
+    });
+    Response::from_parts(parts, Body::from_stream(arriving.flatten()))
 }
 
 fn lost(loss: Loss, is_update: bool) -> Answer {

@@ -20,6 +20,8 @@ use crate::{
 /// Who commits without being Sluice.
 const PERSON: &str = "Ann <ann@example.com> 1700000000 +0000";
 pub(crate) const MAIN: &str = "refs/heads/main";
+/// The host of the forge, of its repository and of what checks ask.
+pub(crate) const HOST: &str = "forge.example";
 /// The git repository and its forge.
 pub(crate) const REPOSITORY: &str = "https://forge.example/team/config";
 
@@ -189,8 +191,16 @@ impl Forge {
 
     /// Answers a request of a process.
     async fn answer(&self, who: &str, request: Request<Body>) -> Option<HttpResponse> {
-        let before = self.pulls();
         let path = request.uri().path().to_owned();
+        if let Some(version) = path.strip_prefix("/checks/") {
+            let status = self.watchdog.measure(who, version);
+            return Some(HttpResponse::with_body(
+                status,
+                HeaderMap::new(),
+                "measured",
+            ));
+        }
+        let before = self.pulls();
         if let Some(number) = merged_number(request.method(), &path) {
             let has_conflicts = self.has_conflicts(number);
             self.state.lock().has_conflicts = has_conflicts;

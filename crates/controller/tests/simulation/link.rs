@@ -7,7 +7,7 @@ use futures::future::BoxFuture;
 use parking_lot::Mutex;
 use tokio::{
     sync::watch,
-    time::{Instant, sleep},
+    time::{Instant, sleep, sleep_until},
 };
 
 use crate::{dice::Dice, story::Story};
@@ -41,6 +41,8 @@ pub(crate) struct Weather {
     pub(crate) late: u64,
     pub(crate) death: u64,
     pub(crate) watch_gap: u64,
+    pub(crate) repeated_event: u64,
+    pub(crate) late_event: u64,
 }
 
 /// The weather, for all processes.
@@ -77,6 +79,7 @@ pub(crate) struct Link {
     weather: SharedWeather,
     is_alive: watch::Sender<bool>,
     cut_until: Mutex<BTreeMap<Destination, Instant>>,
+    paused_until: Mutex<Option<Instant>>,
 }
 
 impl Link {
@@ -88,6 +91,7 @@ impl Link {
             weather,
             is_alive: watch::Sender::new(true),
             cut_until: Mutex::default(),
+            paused_until: Mutex::default(),
         }
     }
 
@@ -121,8 +125,24 @@ impl Link {
         self.cut_until.lock().insert(to, Instant::now() + time);
     }
 
+    /// Nothing leaves the process for a while, as if it did not get any processor time.
+    pub(crate) fn pause(&self, time: Duration) {
+        let seconds = time.as_secs();
+        self.story
+            .tell(&self.name, format!("stands still for {seconds} s"));
+        *self.paused_until.lock() = Some(Instant::now() + time);
+    }
+
+    async fn resumed(&self) {
+        let until = *self.paused_until.lock();
+        if let Some(until) = until {
+            sleep_until(until).await;
+        }
+    }
+
     pub(crate) fn mend(&self) {
         self.cut_until.lock().clear();
+        *self.paused_until.lock() = None;
     }
 
     fn is_cut(&self, to: Destination) -> bool {
@@ -136,6 +156,16 @@ impl Link {
         gap.then(|| usize::try_from(self.dice.below(4)).unwrap_or(0))
     }
 
+    /// How often an event of a watch arrives, and how late.
+    pub(crate) fn event(&self) -> (usize, Duration) {
+        let weather = self.weather.get();
+        let times = 1 + usize::from(self.dice.happens(weather.repeated_event));
+        match self.dice.happens(weather.late_event) {
+            true => (times, self.dice.seconds(10)),
+            false => (times, Duration::ZERO),
+        }
+    }
+
     /// Carries out a call, as the weather allows. `lost` is the answer where there is none.
     pub(crate) async fn call<T: Send + 'static>(
         &self,
@@ -146,6 +176,7 @@ impl Link {
     ) -> T {
         self.alive().await;
         sleep(Duration::from_millis(1 + self.dice.below(40))).await;
+        self.resumed().await;
         if self.is_cut(to) {
             sleep(Duration::from_secs(1)).await;
             self.alive().await;

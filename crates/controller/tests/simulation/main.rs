@@ -3,8 +3,8 @@
 //! Two replicas with all controllers and the server run against the embedded API as their hub and a leaf
 //! cluster, an in-memory git and the double of a forge. There are no sockets, no processes and no threads, so
 //! that a seed repeats exactly. `SLUICE_SEED=N` runs one seed and prints its story; `SLUICE_SEEDS=N` sets how
-//! many are tried, `SLUICE_FIRST_SEED=N` which is the first. With `SLUICE_RESTORE=1` each run ends with a hub
-//! that is restored without any status.
+//! many are tried, `SLUICE_FIRST_SEED=N` which is the first. Each run ends with a hub that is restored without any
+//! status.
 #![expect(clippy::unwrap_used, reason = "a failed unwrap is a failed test")]
 
 mod cluster_client;

@@ -1,6 +1,6 @@
 //! What people do in a run: release, merge, close, approve, reject, request, freeze, suspend.
 
-use api::{Freeze, promotion::Phase};
+use api::{Freeze, Promotion, promotion::Phase};
 use http::Method;
 use kube::{Api, api::ListParams};
 use serde_json::{Value, json};
@@ -24,6 +24,10 @@ impl World {
             let place = *self.dice.pick(&["dev", "dev", "staging", "prod"]);
             let key = (place.to_owned(), version.clone());
             flux.broken.insert(key);
+        }
+        if self.dice.happens(250) {
+            let key = ("staging".to_owned(), version.clone());
+            self.watchdog.truth.lock().unsound.insert(key);
         }
         let file = (manifest_path("dev"), manifest("dev", &version));
         self.forge.commit(&[file], &format!("dev runs {version}"));
@@ -97,13 +101,28 @@ impl World {
     /// Approves whatever waits for it.
     pub(crate) async fn approve(&self) {
         for promotion in self.promotions().await {
-            let status = promotion.status.unwrap_or_default();
+            let status = promotion.status.clone().unwrap_or_default();
             if status.phase == Some(Phase::AwaitingApproval) && promotion.spec.approvals.is_empty()
             {
-                let body = json!({"revision": promotion.spec.revision});
-                self.act(&promotion.spec.environment, "approve", body).await;
+                self.approve_one(&promotion).await;
             }
         }
+    }
+
+    /// Approves something that may have ended long ago.
+    pub(crate) async fn approve_late(&self) {
+        let promotions = self.promotions().await;
+        if !promotions.is_empty() {
+            self.approve_one(self.dice.pick(&promotions)).await;
+        }
+    }
+
+    async fn approve_one(&self, promotion: &Promotion) {
+        let spec = &promotion.spec;
+        let key = (spec.environment.clone(), spec.version.clone());
+        self.watchdog.truth.lock().approved.insert(key);
+        let body = json!({"revision": spec.revision});
+        self.act(&spec.environment, "approve", body).await;
     }
 
     /// Rejects what is under way into an environment.
@@ -181,7 +200,17 @@ impl World {
     }
 
     pub(crate) async fn suspend(&self, verb: &str) {
+        if verb == "resume" {
+            self.watchdog.truth.lock().suspended = None;
+        }
         let path = format!("/pipelines/default/app/{verb}");
         self.ask(Method::POST, &path, json!({})).await;
+        // Whatever the answer was: what is stored counts.
+        let is_suspended = self.pipeline().await.spec.suspend;
+        let mut truth = self.watchdog.truth.lock();
+        truth.suspended = match is_suspended {
+            true => truth.suspended.or(Some(Instant::now())),
+            false => None,
+        };
     }
 }

@@ -15,7 +15,7 @@ use tower::ServiceExt;
 
 use crate::{
     cluster_client,
-    forge::ForgeTransport,
+    forge::{ForgeTransport, HOST},
     git_executor::{Disk, InProcessGit},
     link::{Destination, Link},
     watchdog::LEASE,
@@ -137,6 +137,7 @@ impl Replica {
             proxy: Some(net::Proxy::new("https://proxy.example", "").unwrap()),
             git_folder: Some(self.folder.path().to_owned()),
             concurrent: 2,
+            check_hosts: net::HostPatterns::parse([HOST]).unwrap(),
             election: Some(LeaderElection {
                 namespace: "default".to_owned(),
                 name: LEASE.to_owned(),

@@ -3,10 +3,10 @@
 
 use std::{collections::BTreeSet, time::Duration};
 
-use api::{Pipeline, Promotion};
+use api::{CheckRun, Pipeline, Promotion};
 use kube::{
     Api,
-    api::{Patch, PatchParams},
+    api::{ListParams, Patch, PatchParams},
 };
 use serde_json::json;
 
@@ -79,10 +79,7 @@ impl Run {
             }
         }
         self.settle().await;
-        // Not by default: without `status.rejected`, an old promotion of a revision that was rolled back is
-        // begun again (a few of a hundred seeds).
-        let is_restored = std::env::var_os("SLUICE_RESTORE").is_some();
-        if is_restored && self.story().violations().is_empty() {
+        if self.story().violations().is_empty() {
             self.restore().await;
         }
     }
@@ -98,7 +95,7 @@ impl Run {
 
     /// Something that the seed chooses.
     async fn happen(&mut self) {
-        match self.world.dice.below(24) {
+        match self.world.dice.below(27) {
             0..5 => self.release(),
             5..8 => self.world.merge_one(),
             8..11 => self.world.approve().await,
@@ -112,6 +109,8 @@ impl Run {
             19 => self.kill(),
             20 => self.cut(),
             21 => self.jump(),
+            22 => self.pause(),
+            23 => self.world.approve_late().await,
             _ => self.change_weather(),
         }
     }
@@ -142,6 +141,15 @@ impl Run {
         }
     }
 
+    fn pause(&self) {
+        let time = Duration::from_secs(10 + self.world.dice.below(110));
+        let index = self.world.dice.below(2);
+        let replica = &self.world.replicas[usize::try_from(index).unwrap()];
+        if let Some(link) = replica.link() {
+            link.pause(time);
+        }
+    }
+
     /// The wall clock of processes that start from now on is wrong.
     fn jump(&self) {
         let seconds = i64::try_from(self.world.dice.below(240)).unwrap() - 120;
@@ -164,6 +172,8 @@ impl Run {
                 late: dice.below(60),
                 death: dice.below(12),
                 watch_gap: dice.below(300),
+                repeated_event: dice.below(200),
+                late_event: dice.below(200),
             },
         };
         self.story().tell("weather", format!("{weather:?}"));
@@ -244,6 +254,12 @@ impl Run {
         for promotion in self.world.promotions().await {
             let name = promotion.metadata.name.unwrap_or_default();
             let patched = promotions.patch_status(&name, &parameters, &patch).await;
+            patched.unwrap();
+        }
+        let runs: Api<CheckRun> = Api::namespaced(self.world.hub.clone(), "default");
+        for run in runs.list(&ListParams::default()).await.unwrap() {
+            let name = run.metadata.name.unwrap_or_default();
+            let patched = runs.patch_status(&name, &parameters, &patch).await;
             patched.unwrap();
         }
         let pipelines: Api<Pipeline> = Api::namespaced(self.world.hub.clone(), "default");

@@ -6,6 +6,7 @@ use std::{
 };
 
 use api::Promotion;
+use http::StatusCode;
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, Client, api::ListParams};
 use parking_lot::Mutex;
@@ -42,6 +43,14 @@ pub(crate) struct Truth {
     pub(crate) frozen: BTreeMap<String, Instant>,
     /// The environments for which a person ever requested something.
     pub(crate) requested: BTreeSet<String>,
+    /// Environment and version that a check does not pass for.
+    pub(crate) unsound: BTreeSet<(String, String)>,
+    /// Environment and version that a check has passed for.
+    pub(crate) passed: BTreeSet<(String, String)>,
+    /// Environment and version that a person approved, or tried to.
+    pub(crate) approved: BTreeSet<(String, String)>,
+    /// Since when the pipeline is suspended.
+    pub(crate) suspended: Option<Instant>,
     /// How many side effects there were.
     pub(crate) effects: usize,
 }
@@ -104,11 +113,13 @@ impl Watchdog {
                 self.tell(who, &format!("▶ opens #{}", pull.number), &subject);
                 self.check_pull_requests(pull, forge);
                 self.check_freeze(&subject);
+                self.check_suspension(&subject);
             }
             SideEffect::Merge(pull) => {
                 let subject = self.subject_of(pull).await;
                 self.tell(who, &format!("▶ merges #{}", pull.number), &subject);
                 self.check_freeze(&subject);
+                self.check_suspension(&subject);
                 self.check_rejection(&subject);
                 if !self.layout.merges_itself(&subject.environment) {
                     self.story.violation("a merge that people are to do");
@@ -152,9 +163,14 @@ impl Watchdog {
             environment,
         };
         self.tell(who, &format!("▶ pushes {branch}"), &subject);
+        if content != world::manifest(&subject.environment, &subject.version) {
+            self.story
+                .violation(format!("more than the version is changed: {content}"));
+        }
         self.check_branch(branch, commit, &subject, forge);
         self.check_promotion(&subject);
         self.check_freeze(&subject);
+        self.check_suspension(&subject);
         self.check_rejection(&subject);
         self.check_evidence(&subject, forge);
     }
@@ -172,6 +188,14 @@ impl Watchdog {
         }
         let objects = forge.objects();
         let base = objects.parent(commit).unwrap_or_default();
+        let tip = forge
+            .references()
+            .get(&format!("refs/heads/{branch}"))
+            .cloned();
+        if branch == "main" && tip.as_ref() != Some(&base) {
+            self.story
+                .violation("a push to main drops what others pushed");
+        }
         let base = objects.files(&base).unwrap_or_default();
         let files = objects.files(commit).unwrap_or_default();
         let own = world::manifest_path(environment);
@@ -194,10 +218,34 @@ impl Watchdog {
             self.story.violation(text);
         }
         let must = self.layout.is_manual(&spec.environment) && !subject.is_requested();
-        if (must || spec.needs_approval) && spec.approvals.is_empty() {
+        let key = (spec.environment.clone(), spec.version.clone());
+        let is_approved = !spec.approvals.is_empty() && self.truth.lock().approved.contains(&key);
+        if (must || spec.needs_approval) && !is_approved {
             self.story
                 .violation(format!("{} is pushed without approval", spec.version));
         }
+    }
+
+    fn check_suspension(&self, subject: &Subject) {
+        let since = self.truth.lock().suspended;
+        if since.is_some_and(|since| since.elapsed() > UNDER_WAY) {
+            let environment = &subject.environment;
+            let text = format!("{environment} is changed although the pipeline is suspended");
+            self.story.violation(text);
+        }
+    }
+
+    /// What a check measures: whether a version works in an environment, as `ENVIRONMENT/VERSION`.
+    pub(crate) fn measure(&self, who: &str, what: &str) -> StatusCode {
+        let (environment, version) = what.split_once('/').unwrap_or_default();
+        let key = (environment.to_owned(), version.to_owned());
+        let mut truth = self.truth.lock();
+        if truth.unsound.contains(&key) {
+            self.story.tell(who, format!("measures {what}: it fails"));
+            return StatusCode::INTERNAL_SERVER_ERROR;
+        }
+        truth.passed.insert(key);
+        StatusCode::OK
     }
 
     fn check_freeze(&self, subject: &Subject) {
@@ -246,6 +294,11 @@ impl Watchdog {
         let source = self.layout.source_of(environment);
         if !truth.ready.contains(&(source.to_owned(), version.clone())) {
             let text = format!("{version} was never ready in {source}");
+            self.story.violation(text);
+        }
+        let key = (source.to_owned(), version.clone());
+        if self.layout.is_checked(source) && !truth.passed.contains(&key) {
+            let text = format!("{version} never passed its check in {source}");
             self.story.violation(text);
         }
         let content = forge.read(MAIN, &world::manifest_path(environment));

@@ -18,7 +18,7 @@ use testbed::forge_doubles::TOKEN;
 
 use crate::{
     dice::Dice,
-    forge::{Forge, REPOSITORY},
+    forge::{Forge, HOST, REPOSITORY},
     link::SharedWeather,
     replica::Replica,
     story::Story,
@@ -47,6 +47,8 @@ pub(crate) struct Layout {
     pub(crate) is_manual: bool,
     /// How long the environment before must have been ready, in seconds.
     pub(crate) soak: u64,
+    /// Whether a check must pass in staging, which is rolled back otherwise.
+    pub(crate) has_check: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -63,6 +65,7 @@ impl Layout {
             staging: *dice.pick(&[MergedByPeople, MergedBySluice, MergedBySluice, Commit]),
             is_manual: dice.happens(500),
             soak: *dice.pick(&[0, 0, 60]),
+            has_check: dice.happens(500),
         }
     }
 
@@ -76,6 +79,11 @@ impl Layout {
 
     pub(crate) fn is_manual(&self, environment: &str) -> bool {
         environment == "prod" && self.is_manual
+    }
+
+    /// Whether a version must pass a check in the environment before it goes on.
+    pub(crate) fn is_checked(&self, environment: &str) -> bool {
+        environment == "staging" && self.has_check
     }
 
     /// The environment before.
@@ -111,6 +119,9 @@ impl Layout {
                     "soak": format!("{}s", self.soak),
                 });
             }
+            if self.is_checked(name) {
+                environment["verify"] = json!({"checks": ["smoke"], "onFailure": "Rollback"});
+            }
             environment
         };
         let environments: Vec<Value> = ENVIRONMENTS.iter().map(environment).collect();
@@ -121,6 +132,13 @@ impl Layout {
                 "appRef": {
                     "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "app",
                 },
+                "checks": [{
+                    "name": "smoke", "failureThreshold": 3,
+                    "http": {
+                        "url": format!("https://{HOST}/checks/${{environment}}/${{version}}"),
+                        "passExpr": "status == 200",
+                    },
+                }],
                 "environments": environments,
             },
         })
@@ -261,12 +279,17 @@ pub(crate) fn manifest_path(environment: &str) -> String {
     format!("clusters/{environment}/app.yaml")
 }
 
+/// The manifests of the application and of one that another pipeline promotes.
 pub(crate) fn manifest(environment: &str, version: &str) -> String {
     format!(
         "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\n\
          metadata:\n  name: app\n  namespace: {environment}\n\
          spec:\n  chart:\n    spec:\n      chart: app\n      \
-         version: {version} # {{\"$promotion\": \"default:app:{environment}\"}}\n"
+         version: {version} # {{\"$promotion\": \"default:app:{environment}\"}}\n\
+         ---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\n\
+         metadata:\n  name: other\n  namespace: {environment}\n\
+         spec:\n  chart:\n    spec:\n      chart: other\n      \
+         version: 0.1.0 # {{\"$promotion\": \"default:other:{environment}\"}}\n"
     )
 }
 

@@ -217,13 +217,13 @@ pub(super) async fn gitlab(
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct ServerCommits {
-    values: Vec<ServerCommit>,
+    values: Vec<ComparedServerCommit>,
     #[serde(default)]
     is_last_page: bool,
 }
 
 #[derive(Deserialize)]
-struct ServerCommit {
+struct ComparedServerCommit {
     id: String,
     #[serde(default)]
     message: String,
@@ -298,12 +298,12 @@ struct AzureCounts {
 
 #[derive(Deserialize)]
 struct AzureCommits {
-    value: Vec<AzureCommit>,
+    value: Vec<ComparedAzureCommit>,
 }
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct AzureCommit {
+struct ComparedAzureCommit {
     commit_id: String,
     #[serde(default)]
     comment: String,

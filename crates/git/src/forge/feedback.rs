@@ -18,6 +18,17 @@ pub enum CommitState {
     Failure,
 }
 
+impl CommitState {
+    /// The word of both Bitbuckets.
+    pub(super) const fn bitbucket(self) -> &'static str {
+        match self {
+            Self::Pending => "INPROGRESS",
+            Self::Success => "SUCCESSFUL",
+            Self::Failure => "FAILED",
+        }
+    }
+}
+
 /// A commit status.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct CommitStatus {

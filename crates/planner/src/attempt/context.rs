@@ -17,7 +17,7 @@ use crate::{
     fold::is_absence,
     gate::{self, GateAnswer, GateVerdict, PromotionQuestion, approvals::ApprovalQuestion, freeze},
     hold::Hold,
-    promotion_phase::{merged_at, phase_of},
+    promotion_phase::{creation_order, merged_at, phase_of},
     release::failure_message,
     site::{cluster_key, cluster_of_status, is_report_of, site_of, target_name},
     site_state::SiteState,
@@ -139,6 +139,27 @@ impl<'a> AttemptContext<'a> {
         let has_begun = phase_of(self.promotion).is_some();
         let is_reconciled = self.status().is_some() || self.environment().is_none();
         is_reconciled && (has_begun || !self.has_unread_target())
+    }
+
+    /// Whether it ended before the statuses were lost. Every promotion ends before the next one of its site
+    /// begins, so that only the last may still be under way. A rollout cannot go on: nobody knows any more which
+    /// of its targets were started.
+    pub(super) fn has_lost_its_end(&self) -> bool {
+        let status = self.pipeline.status.as_ref();
+        let rebuilt_at = status.and_then(|status| status.rebuilt_at.as_ref());
+        let created = self.promotion.metadata.creation_timestamp.as_ref();
+        let is_older = rebuilt_at.is_some_and(|at| created.is_some_and(|it| it.0 <= at.0));
+        let is_untold = phase_of(self.promotion).is_none();
+        let own = creation_order(self.promotion);
+        let mut others = self.other_promotions();
+        is_older
+            && is_untold
+            && self.promotion.spec.withdrawn.is_none()
+            && (others.any(|other| creation_order(other) > own) || self.has_lost_its_batches())
+    }
+
+    fn has_lost_its_batches(&self) -> bool {
+        self.promotion.spec.rollout.is_some() && !self.is_deployed()
     }
 
     /// Whether a target was never read, so that nobody knows what runs there. Rollouts go on without it, and

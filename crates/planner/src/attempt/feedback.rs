@@ -77,7 +77,7 @@ pub fn feedback_update(
         ..promotion.clone()
     };
     let shown = status.feedback.clone().unwrap_or_default();
-    let feedback = Feedback {
+    let feedback = PullRequestFeedback {
         context: AttemptContext::new(promotion, pipeline, input, now),
         status,
         shown: &shown,
@@ -130,14 +130,14 @@ fn shown_of(promotion: &Promotion) -> Option<&ShownFeedback> {
     promotion.status.as_ref()?.feedback.as_ref()
 }
 
-struct Feedback<'a> {
+struct PullRequestFeedback<'a> {
     context: AttemptContext<'a>,
     status: &'a PromotionStatus,
     shown: &'a ShownFeedback,
     now: Timestamp,
 }
 
-impl Feedback<'_> {
+impl PullRequestFeedback<'_> {
     fn phase(&self) -> Phase {
         self.status.phase.unwrap_or(Phase::AwaitingApproval)
     }

@@ -20,6 +20,8 @@ use crate::{
     time::{Timestamp, later, stored},
 };
 
+/// The reason of a promotion that ended before the statuses of its hub were lost.
+const STATUS_LOST: &str = "StatusLost";
 /// How often an open pull request is polled.
 pub(super) const FOLLOW: Duration = Duration::from_secs(60);
 /// How long a deployment may take unless the pipeline sets `deployTimeout`.
@@ -69,6 +71,11 @@ pub(super) struct Attempt<'a> {
 
 impl Attempt<'_> {
     fn next(self) -> AttemptPlan {
+        if self.context.has_lost_its_end() {
+            let name = &self.context.promotion.spec.environment;
+            let message = format!("its status was lost, and nobody knows what it did to {name}");
+            return self.end(Phase::Superseded, STATUS_LOST, message);
+        }
         let phase = self.status.phase.unwrap_or(Phase::AwaitingApproval);
         let is_deployed = self.context.is_deployed();
         if phase.is_terminal() {

@@ -58,6 +58,7 @@ pub fn pull_request_lookup(
     let status = promotion.status.clone().unwrap_or_default();
     let phase = status.phase.unwrap_or(Phase::AwaitingApproval);
     let is_settled = phase.is_terminal() || matches!(phase, Phase::Deploying | Phase::Verifying);
+    let is_settled = is_settled || context.has_lost_its_end();
     if is_settled || promotion.spec.strategy.pull_request.is_none() {
         return PullRequestLookup::Skip;
     }

@@ -1,7 +1,7 @@
 //! Starts failed checks again because a person asked for it.
 
 use api::{
-    check_run::CheckVerdict,
+    check_run::{CheckCause, CheckVerdict},
     pipeline::{CheckStatus, Environment, Request, RequestKind},
     revision::identity,
 };
@@ -24,7 +24,16 @@ pub(crate) fn retry(
     let is_named = |it: &&CheckStatus| {
         request.revision.is_empty() || it.revision == identity(&request.revision)
     };
-    let here: Vec<_> = status.checks.iter().filter(is_named).collect();
+    // What failed and was rolled back is kept to say why; measured again, it would tell of another revision.
+    let is_kept_only = |it: &CheckStatus| {
+        let is_gone = !status
+            .targets
+            .iter()
+            .any(|target| target.revision.as_ref() == Some(&it.revision));
+        it.cause == CheckCause::Verify && is_gone && status.rejected.contains(&it.revision)
+    };
+    let here = status.checks.iter().filter(is_named);
+    let here: Vec<_> = here.filter(|it| !is_kept_only(it)).collect();
     let is_over =
         |it: &&&CheckStatus| matches!(it.verdict, CheckVerdict::Failed | CheckVerdict::Error);
     let over: Vec<_> = here.iter().filter(is_over).collect();

@@ -1,7 +1,7 @@
 use api::{
     Time,
-    pipeline::{Environment, RanRevision},
-    promotion::PromotionStatus,
+    pipeline::{Environment, RanRevision, RequestKind},
+    promotion::{PromotionRequest, PromotionStatus},
 };
 
 use super::*;
@@ -138,6 +138,21 @@ fn what_ran_before_a_rollback_stays() {
     );
 }
 
+/// A revision that came back is remembered once; what it was before, its successor says.
+#[test]
+fn what_the_first_promotion_replaced_ran_before_it() {
+    let mut all = promotions(&["prod 2.0 ok 30"]);
+    all[0].spec.replaces = Some("1.0".to_owned());
+    all[0].metadata.creation_timestamp = Some(Time(at(10)));
+    all.push(rollback("prod 1.0 ok 40"));
+    let lane = deployments("prod", None, &all);
+    let lane = lane.iter().map(|it| (it.revision.as_str(), it.from));
+    let expected = [("1.0", at(10)), ("2.0", at(30)), ("1.0", at(40))];
+    assert_eq!(lane.collect::<Vec<_>>(), expected);
+    let figures = delivery_figures(&pipeline(), &PipelineStatus::default(), &all, at(100));
+    assert_eq!((figures.deployments, figures.failed), (1, 1));
+}
+
 #[test]
 fn a_failed_revision_ends_where_it_was_not_deployed() {
     check_lane(
@@ -179,4 +194,90 @@ fn figures_tell_how_often_how_fast_and_how_well() {
         DeliveryFigures::default(),
         "all of it is too long ago"
     );
+}
+
+/// A promotion that somebody requested to go back.
+fn rollback(text: &str) -> Promotion {
+    let mut promotion = promotion(text);
+    promotion.spec.request = Some(PromotionRequest {
+        kind: RequestKind::Rollback,
+        ..PromotionRequest::default()
+    });
+    promotion
+}
+
+#[test]
+fn a_release_that_was_rolled_back_has_failed() {
+    let mut all = promotions(&["dev 2.0 ok 0", "prod 1.0 ok 5", "prod 2.0 ok 30"]);
+    let minutes = |count: u64| Some(Duration::from_secs(count * 60));
+    let model = PipelineStatus::default();
+    let expected = DeliveryFigures {
+        deployments: 2,
+        lead_time: minutes(30),
+        failed: 0,
+        all: 3,
+        time_to_restore: None,
+    };
+    let before = delivery_figures(&pipeline(), &model, &all, at(100));
+    assert_eq!(before, expected);
+    all.push(rollback("prod 1.0 ok 50"));
+    let after = delivery_figures(&pipeline(), &model, &all, at(100));
+    let expected = DeliveryFigures {
+        failed: 1,
+        time_to_restore: minutes(20),
+        ..expected
+    };
+    assert_eq!(after, expected);
+}
+
+#[test]
+fn a_failed_check_after_the_deployment_is_one_failure() {
+    let ran = |revision: &str, from: i64| RanRevision {
+        revision: revision.to_owned(),
+        all_ready_at: Some(Time(at(from))),
+        promotion: Some(format!("prod-{revision}")),
+        ..RanRevision::default()
+    };
+    let prod = EnvironmentStatus {
+        ran: vec![ran("2.0", 28), ran("1.0", 40)],
+        ..EnvironmentStatus::default()
+    };
+    let model = PipelineStatus {
+        environments: [("prod".to_owned(), prod)].into(),
+        ..PipelineStatus::default()
+    };
+    let mut all = promotions(&["prod 1.0 ok 5", "prod 2.0 failed 30"]);
+    all.push(rollback("prod 1.0 ok 41"));
+    let figures = delivery_figures(&pipeline(), &model, &all, at(100));
+    assert_eq!((figures.failed, figures.all), (1, 2));
+    assert_eq!(figures.time_to_restore, Some(Duration::from_secs(12 * 60)));
+}
+
+#[test]
+fn what_ran_before_anything_was_promoted_is_no_deployment() {
+    let ran = RanRevision {
+        revision: "1.0".to_owned(),
+        all_ready_at: Some(Time(at(10))),
+        ..RanRevision::default()
+    };
+    let status = EnvironmentStatus {
+        ran: vec![ran],
+        ..EnvironmentStatus::default()
+    };
+    let environments = ["dev", "prod"].map(|name| (name.to_owned(), status.clone()));
+    let model = PipelineStatus {
+        environments: environments.into(),
+        ..PipelineStatus::default()
+    };
+    let figures = delivery_figures(&pipeline(), &model, &[], at(100));
+    assert_eq!(figures, DeliveryFigures::default());
+}
+
+#[test]
+fn the_lead_time_survives_a_rollback_of_the_first_environment() {
+    let mut all = promotions(&["prod 2.0 ok 30"]);
+    all[0].metadata.creation_timestamp = Some(Time(at(10)));
+    all.push(rollback("dev 2.0 ok 60"));
+    let figures = delivery_figures(&pipeline(), &PipelineStatus::default(), &all, at(100));
+    assert_eq!(figures.lead_time, Some(Duration::from_secs(20 * 60)));
 }

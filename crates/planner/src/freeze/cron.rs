@@ -27,14 +27,14 @@ pub(super) struct CronExpression {
 }
 
 /// The values that a field may have.
-struct Field {
+struct CronField {
     name: &'static str,
     min: u32,
     max: u32,
     names: &'static [&'static str],
 }
 
-const FIELDS: [Field; 5] = [
+const FIELDS: [CronField; 5] = [
     field("minute", 0, 59, &[]),
     field("hour", 0, 23, &[]),
     field("day of month", 1, 31, &[]),
@@ -42,8 +42,13 @@ const FIELDS: [Field; 5] = [
     field("day of week", 0, 7, &DAYS),
 ];
 
-const fn field(name: &'static str, min: u32, max: u32, names: &'static [&'static str]) -> Field {
-    Field {
+const fn field(
+    name: &'static str,
+    min: u32,
+    max: u32,
+    names: &'static [&'static str],
+) -> CronField {
+    CronField {
         name,
         min,
         max,
@@ -136,7 +141,7 @@ fn expanded(name: &str) -> Result<&'static str, String> {
     }
 }
 
-impl Field {
+impl CronField {
     fn parse(&self, text: &str) -> Result<u64, String> {
         let mut parts = text.split(',').map(|part| self.part(part));
         parts.try_fold(0, |bits, part| Ok(bits | part?))

@@ -42,6 +42,7 @@ fn finding(is_error: bool, text: String) -> LintFinding {
         is_error,
         text,
         environment: None,
+        field: String::new(),
     }
 }
 

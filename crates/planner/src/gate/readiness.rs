@@ -208,10 +208,13 @@ fn not_deployed(votes: &SourceVotes<'_>) -> Hold {
 
 fn not_ready(votes: &SourceVotes<'_>, target: &TargetStatus, count: usize, revision: &str) -> Hold {
     let more = and_more(count);
+    let message = failure_message(target).map(|it| format!(": {it}"));
+    let message = message.unwrap_or_default();
     let because = match target.error.clone().or_else(|| failed_release(target)) {
         Some(error) => format!("{more}: {error}"),
-        None if count > 1 => format!("{more} are not ready at {revision}"),
-        None => format!(" is not ready at {revision}"),
+        // While the next release is installed, the target still runs the one before.
+        None if count > 1 => format!("{more} run {revision} and are not ready{message}"),
+        None => format!(" runs {revision} and is not ready{message}"),
     };
     let name = &votes.source.name;
     Hold::new(

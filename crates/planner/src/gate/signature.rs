@@ -19,7 +19,7 @@ pub(super) const GATE: Gate = Gate {
 };
 
 /// A revision that is to enter an environment.
-struct Entry<'a> {
+struct EnteringRevision<'a> {
     spec: &'a PipelineSpec,
     model: &'a PipelineStatus,
     settings: Option<&'a PromotionSettings>,
@@ -29,7 +29,7 @@ struct Entry<'a> {
 
 fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
     let (spec, environment) = (&question.pipeline.spec, &question.environment.name);
-    let entry = Entry {
+    let entry = EnteringRevision {
         spec,
         model: question.model,
         settings: spec.promotion_into(environment),
@@ -44,7 +44,7 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
         return GateVerdict::Pass;
     }
     let promotion = &question.promotion.spec;
-    let entry = Entry {
+    let entry = EnteringRevision {
         spec: &question.pipeline.spec,
         model: question.model,
         settings: question.settings,
@@ -54,7 +54,7 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
     entry.hold(&promotion.shown_revision()).into()
 }
 
-impl Entry<'_> {
+impl EnteringRevision<'_> {
     fn hold(&self, shown: &str) -> Option<Hold> {
         let is_required = self.settings.is_some_and(|it| it.require_verified_source);
         if !is_required || self.is_signed_in(self.environment) {

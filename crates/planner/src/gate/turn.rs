@@ -34,12 +34,12 @@ fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
 pub(crate) fn hold(wanted: &WantedRevision, first: &Promotion, name: &str) -> Hold {
     let revision = first.spec.shown_revision();
     if first.spec.cause.is_some() {
-        let sentence = format!("the rollback to {revision} after a failed check is under way");
+        let sentence = format!("the rollback to {revision} after a failed check is in progress");
         let resolved_by = format!("the end of promotion {name}, or a request");
         return Hold::new(HoldReason::RequestUnderWay, sentence, resolved_by);
     }
     if first.spec.request.is_some() {
-        let sentence = format!("{revision}, which a person requested, is under way");
+        let sentence = format!("{revision}, which a person requested, is in progress");
         let resolved_by = format!("the end of promotion {name}");
         return Hold::new(HoldReason::RequestUnderWay, sentence, resolved_by);
     }
@@ -49,7 +49,7 @@ pub(crate) fn hold(wanted: &WantedRevision, first: &Promotion, name: &str) -> Ho
         return Hold::new(HoldReason::RolloutUnderWay, sentence, resolved_by);
     }
     let sentence = format!(
-        "{} waits for {revision}, which has its approvals and is under way",
+        "{} waits for {revision}, which has its approvals and is in progress",
         wanted.shown()
     );
     Hold::new(HoldReason::ApprovedUnderWay, sentence, resolved_by)
@@ -69,7 +69,7 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
     let hold = other_request(question).map(|request| match request.kind {
         RequestKind::Cancel => Hold::new(
             HoldReason::RequestUnderWay,
-            "a person asked to cancel what is under way",
+            "a person asked to cancel what is in progress",
             "the controller, which answers that request",
         ),
         _ => Hold::new(

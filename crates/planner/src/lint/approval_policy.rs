@@ -4,24 +4,29 @@ use std::collections::BTreeSet;
 
 use api::pipeline::{ApprovalPolicy, PromotionSettings};
 
+use super::SettingsMistake;
+
 /// The most approvals that a promotion can have.
 const MAX_APPROVALS: i64 = 16;
+const FIELD: &str = "approvalPolicy";
 
-/// The mistakes in the approval policy of an environment; whether each is an error, and its sentence.
-pub(super) fn mistakes(environment: &str, settings: &PromotionSettings) -> Vec<(bool, String)> {
+/// The mistakes in the approval policy of an environment.
+pub(super) fn mistakes(environment: &str, settings: &PromotionSettings) -> Vec<SettingsMistake> {
     let Some(policy) = &settings.approval_policy else {
         return Vec::new();
     };
     let mut found: Vec<_> = errors(policy)
         .into_iter()
-        .map(|text| (true, format!("the approvalPolicy of {environment} {text}")))
+        .map(|text| format!("the approvalPolicy of {environment} {text}"))
+        .map(|text| SettingsMistake::error(FIELD, text))
         .collect();
     if settings.manual {
         let text = format!("manual of {environment} has no effect beside approvalPolicy");
-        found.push((false, text));
+        found.push(SettingsMistake::warning("manual", text));
     }
     if let Some(text) = lacks_somebody_else(policy).filter(|_| found.is_empty()) {
-        found.push((false, format!("the approvalPolicy of {environment} {text}")));
+        let text = format!("the approvalPolicy of {environment} {text}");
+        found.push(SettingsMistake::warning(FIELD, text));
     }
     found
 }

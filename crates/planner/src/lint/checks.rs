@@ -7,25 +7,27 @@ use crate::validity;
 
 /// Checks that nothing uses, and environments that cannot do what their `verify` says.
 pub(super) fn mistakes(spec: &PipelineSpec) -> Vec<LintFinding> {
-    let unused = spec
-        .checks
-        .iter()
-        .filter(|check| !is_used(spec, &check.name));
-    let unused = unused.map(|check| {
-        (
-            format!("no environment uses the check {}", check.name),
-            None,
-        )
-    });
-    let environments = spec.environments.iter();
-    let verify = environments.filter_map(|it| Some((verify_mistake(spec, it)?, Some(it))));
-    let all = unused.chain(verify);
-    all.map(|(text, environment)| LintFinding {
-        is_error: false,
-        text,
-        environment: environment.map(|it: &Environment| it.name.clone()),
-    })
-    .collect()
+    let mut found = Vec::new();
+    for (index, check) in spec.checks.iter().enumerate() {
+        if !is_used(spec, &check.name) {
+            found.push(LintFinding {
+                is_error: false,
+                text: format!("no environment uses the check {}", check.name),
+                environment: None,
+                field: format!("spec.checks[{index}]"),
+            });
+        }
+    }
+    for (index, environment) in spec.environments.iter().enumerate() {
+        let mistake = verify_mistake(spec, environment);
+        found.extend(mistake.map(|text| LintFinding {
+            is_error: false,
+            text,
+            environment: Some(environment.name.clone()),
+            field: format!("spec.environments[{index}].verify"),
+        }));
+    }
+    found
 }
 
 fn is_used(spec: &PipelineSpec, check: &str) -> bool {

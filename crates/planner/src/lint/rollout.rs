@@ -2,17 +2,17 @@
 
 use api::pipeline::{PromotionSettings, Wave};
 
-/// Whether each is an error, and its text.
-pub(super) fn mistakes(environment: &str, settings: &PromotionSettings) -> Vec<(bool, String)> {
+use super::SettingsMistake;
+
+/// The warning, if there is one.
+pub(super) fn mistakes(environment: &str, settings: &PromotionSettings) -> Option<SettingsMistake> {
     let rollout = settings.rollout.as_ref();
     let waves = rollout.map(|it| it.waves.as_slice()).unwrap_or_default();
-    let Some(last) = last_useful(waves) else {
-        return Vec::new();
-    };
+    let last = last_useful(waves)?;
     let useless = waves.len() - last - 1;
     let first = last + 2;
     let text = match useless {
-        0 => return Vec::new(),
+        0 => return None,
         1 => format!("wave {first} of {environment} takes no target"),
         _ => format!(
             "waves {first} to {} of {environment} take no target",
@@ -20,7 +20,8 @@ pub(super) fn mistakes(environment: &str, settings: &PromotionSettings) -> Vec<(
         ),
     };
     let why = format!(": wave {} takes all that are left", last + 1);
-    vec![(false, format!("{text}{why}"))]
+    let field = format!("rollout.waves[{}]", last + 1);
+    Some(SettingsMistake::warning(field, format!("{text}{why}")))
 }
 
 /// The number of the first wave after which no target is left.
@@ -65,7 +66,7 @@ mod tests {
             let settings = json!({"strategy": {}, "rollout": {"waves": waves}});
             let settings: PromotionSettings = serde_json::from_value(settings).unwrap();
             let found = mistakes("prod", &settings);
-            let found = found.into_iter().next().map(|(_, text)| text);
+            let found = found.map(|it| it.text);
             assert_eq!(found, expected, "{waves}");
         }
     }

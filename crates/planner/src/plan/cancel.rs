@@ -4,8 +4,8 @@
 //! rollback rejects nothing: what runs stays as good as it was.
 
 use api::{
-    Promotion,
-    pipeline::{Request, RequestKind},
+    Pipeline, Promotion,
+    pipeline::{PipelineStatus, Request, RequestKind},
 };
 
 use super::{
@@ -33,6 +33,27 @@ pub fn cancellation(promotion: &Promotion) -> Option<&str> {
 /// Who cancelled the promotion, and why: `ann: not yet`.
 pub(crate) fn cancelled_by(promotion: &Promotion) -> Option<&str> {
     cancellation(promotion)?.strip_prefix(CANCELLED)
+}
+
+/// The revision that a request to cancel takes back: that of a promotion whose change is not merged, else that
+/// of a request that waits; nothing if the request would be refused.
+pub fn cancellable(
+    pipeline: &Pipeline,
+    model: &PipelineStatus,
+    promotions: &[Promotion],
+    environment: &str,
+) -> Option<String> {
+    let mut here = promotions.iter();
+    let open = here.find(|it| {
+        it.spec.environment == environment && is_unmerged(it) && merged_at(it).is_none()
+    });
+    let waiting = || pending(pipeline, model, environment);
+    match open {
+        Some(promotion) => Some(promotion.spec.shown_revision()),
+        None => waiting()
+            .filter(|it| it.kind != RequestKind::Cancel)
+            .map(|it| it.revision),
+    }
 }
 
 /// Handles a pending request to cancel. Whether the environment is suspended or frozen does not matter:
@@ -77,7 +98,7 @@ pub(super) fn take_back(
 }
 
 fn nothing_to_cancel(input: &PlanInput<'_>, environment: &str) -> String {
-    let text = "no request waits, and no promotion is under way that is not merged yet";
+    let text = "no request waits, and no promotion is in progress that is not merged yet";
     let mut here = input.promotions.iter();
     let is_rolling = |it: &&Promotion| {
         it.spec.environment == environment && it.spec.rollout.is_some() && is_unmerged(it)

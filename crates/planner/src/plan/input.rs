@@ -173,12 +173,20 @@ impl<'a> PlanInput<'a> {
             .collect()
     }
 
+    /// The promotions into an environment by site, oldest first.
+    pub(super) fn promotions_by_site(
+        &self,
+        environment: &str,
+    ) -> impl Iterator<Item = &[&'a Promotion]> {
+        let sites = self.by_site.iter();
+        let here = sites.filter(move |(site, _)| site.environment == environment);
+        here.map(|(_, promotions)| promotions.as_slice())
+    }
+
     /// The last promotion of each revision into each site of an environment, oldest first.
     pub(super) fn last_attempts(&self, environment: &str) -> Vec<&'a Promotion> {
-        let sites = self.by_site.iter();
-        let here = sites.filter(|(site, _)| site.environment == environment);
         let mut attempts = Vec::new();
-        for (_, promotions) in here {
+        for promotions in self.promotions_by_site(environment) {
             // By ordinal: timestamps are wrong after a clock was set back.
             let is_last = |promotion: &&&Promotion| {
                 let mut others = promotions.iter().map(|other| &other.spec);

@@ -3,20 +3,12 @@
 //! A request is handled once, by its id. Of two that wait, the one with the later timestamp counts (of two
 //! of the same second, one that cancels), and the other one is dropped.
 
-use std::collections::BTreeSet;
+mod annotation;
 
-use api::{
-    Pipeline, Time,
-    app::AppType,
-    names::{REQUEST_ANNOTATION, short_hash},
-    pipeline::{
-        Environment, EnvironmentStatus, HandledRequest, PipelineStatus, PromotionSummary, Report,
-        Request, RequestKind, TargetStatus,
-    },
-    promotion::Phase,
-    revision::{SourceRevision, identity, is_digest, is_usable, tag},
-};
-use serde_json::Value;
+pub(super) use annotation::warnings;
+pub(crate) use annotation::written;
+
+use std::collections::BTreeSet;
 
 use super::{
     EnvironmentPlan,
@@ -31,6 +23,16 @@ use crate::{
     overrides::{self, refuse_override},
     promotion_phase::was_merged,
     time::Timestamp,
+};
+use api::{
+    Pipeline, Time,
+    app::AppType,
+    pipeline::{
+        Environment, EnvironmentStatus, HandledRequest, PipelineStatus, PromotionSummary, Report,
+        Request, RequestKind, TargetStatus,
+    },
+    promotion::Phase,
+    revision::{SourceRevision, identity, is_digest, is_usable, tag},
 };
 
 /// The pending request for an environment.
@@ -59,8 +61,8 @@ pub(super) fn present(
     environment: &str,
 ) -> impl Iterator<Item = Request> {
     let stored = model.requests.get(environment).cloned();
-    let written = annotation(pipeline).ok().flatten();
-    let written = written.and_then(|value| for_environment(&value, environment));
+    let written = annotation::read(pipeline).ok().flatten();
+    let written = written.and_then(|value| annotation::for_environment(&value, environment));
     let written = written.map(|request| with_override(pipeline, request));
     written.into_iter().chain(stored)
 }
@@ -75,75 +77,6 @@ fn with_override(pipeline: &Pipeline, request: Request) -> Request {
 
 fn at(time: Option<&Time>) -> Timestamp {
     time.map_or(Timestamp::MIN, |time| time.0)
-}
-
-/// Why the annotation cannot be read as requests.
-pub(super) fn warnings(input: &PlanInput<'_>) -> Vec<String> {
-    let value = match annotation(input.pipeline) {
-        Ok(Some(value)) => value,
-        Ok(None) => return Vec::new(),
-        Err(error) => return vec![format!("the annotation {REQUEST_ANNOTATION}: {error}")],
-    };
-    let mut names = input.environment_names();
-    if names.any(|name| for_environment(&value, name).is_some()) {
-        return Vec::new();
-    }
-    vec![format!(
-        "the annotation {REQUEST_ANNOTATION} is no request for an environment of this pipeline"
-    )]
-}
-
-/// The requests in the annotation, by environment.
-pub(crate) fn written(pipeline: &Pipeline) -> Vec<(String, Request)> {
-    let Ok(Some(value)) = annotation(pipeline) else {
-        return Vec::new();
-    };
-    let names = pipeline.spec.environments.iter().map(|it| it.name.clone());
-    let with_request = |name: String| for_environment(&value, &name).map(|it| (name, it));
-    names.filter_map(with_request).collect()
-}
-
-fn annotation(pipeline: &Pipeline) -> Result<Option<Value>, serde_json::Error> {
-    let annotations = pipeline.metadata.annotations.as_ref();
-    let text = annotations.and_then(|annotations| annotations.get(REQUEST_ANNOTATION));
-    text.map(|text| serde_json::from_str(text)).transpose()
-}
-
-/// The annotation holds requests by environment, as the status does, or one request that names its
-/// environment.
-fn for_environment(value: &Value, environment: &str) -> Option<Request> {
-    let named = value.get("environment").and_then(Value::as_str) == Some(environment);
-    let value = if named {
-        value
-    } else {
-        value.get(environment)?
-    };
-    if !value.is_object() {
-        return None;
-    }
-    let mut request: Request = serde_json::from_value(value.clone()).ok()?;
-    if request.id.is_empty() {
-        request.id = id_of(environment, &request);
-    }
-    Some(request)
-}
-
-/// The id of a request that has none: a hash of its fields.
-fn id_of(environment: &str, request: &Request) -> String {
-    let at = at(request.at.as_ref()).to_string();
-    let kind = format!(
-        "{:?}{}",
-        request.kind,
-        if request.unseen { " unseen" } else { "" }
-    );
-    short_hash(&[
-        environment,
-        &request.revision,
-        &kind,
-        &at,
-        request.by.as_deref().unwrap_or_default(),
-        request.note.as_deref().unwrap_or_default(),
-    ])
 }
 
 /// Why the override of a request is refused. Who overrides must be known: others have to approve.

@@ -35,7 +35,7 @@ pub(super) fn failed(
     };
     let found = named.iter().find(is_answer);
     let Some(promotion) = found.or_else(|| named.iter().find(is_failed)) else {
-        return Err(nothing_failed(environment, &named));
+        return Err(nothing_failed(input, environment, &named));
     };
     let spec = &promotion.spec;
     let kind = spec.request.as_ref().map(|request| request.kind);
@@ -69,8 +69,18 @@ fn is_checked_where_it_runs(input: &PlanInput<'_>, promotion: &Promotion) -> boo
     reason == Some(CHECK_FAILED) && is_running
 }
 
-/// Why there is nothing to retry. What only waits for its next attempt is retried without a request.
-fn nothing_failed(environment: &str, here: &[&Promotion]) -> String {
+/// Why there is nothing to retry. What only waits for its next attempt is retried without a request; what failed
+/// and was replaced since, as by a rollback, is brought again by a request for it.
+fn nothing_failed(input: &PlanInput<'_>, environment: &str, here: &[&Promotion]) -> String {
+    let replaced = here.iter().find(|it| phase_of(it) == Some(Phase::Failed));
+    if let Some(promotion) = replaced.filter(|it| !is_checked_where_it_runs(input, it)) {
+        let shown = promotion.spec.shown_revision();
+        let pipeline = &promotion.spec.pipeline;
+        return format!(
+            "{shown} failed in {environment} and was replaced since; to bring it again, run `sluice promote \
+             {pipeline} {environment} {shown}`"
+        );
+    }
     let text = format!("no promotion into {environment} has failed");
     let waiting = here.iter().find_map(|promotion| {
         let next = promotion.status.as_ref()?.next_attempt.as_ref()?;

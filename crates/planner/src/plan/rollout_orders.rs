@@ -46,7 +46,7 @@ pub(super) fn take_up(
     };
     let answer = match (request.kind, rollout) {
         (kind, None) if is_order(kind) => {
-            let text = format!("no rollout into {environment} is under way");
+            let text = format!("no rollout into {environment} is in progress");
             Some(Err(text))
         }
         (kind, Some((promotion, rollout))) if is_order(kind) || kind == RequestKind::Retry => {

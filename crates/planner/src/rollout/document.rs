@@ -57,7 +57,7 @@ impl WaveView {
     pub fn word(&self) -> &'static str {
         match (&self.done_at, self.is_open) {
             (Some(_), _) => "done",
-            (None, true) => "under way",
+            (None, true) => "in progress",
             (None, false) => "waiting",
         }
     }
@@ -114,7 +114,7 @@ impl RolloutView {
         match (self.has_ended, &self.stopped) {
             (true, _) => "ended",
             (false, Some(_)) => "stopped",
-            (false, None) => "under way",
+            (false, None) => "in progress",
         }
     }
 

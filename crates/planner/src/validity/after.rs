@@ -4,42 +4,56 @@ use std::collections::BTreeSet;
 
 use api::pipeline::{Environment, PipelineSpec};
 
+use super::SpecMistake;
 use crate::sources;
 
 /// How alike two names must be for one to be suggested instead of the other.
 const ALIKE: f64 = 0.75;
 
 /// Why the environments cannot come after each other as they are written.
-pub(super) fn invalid(spec: &PipelineSpec) -> Option<String> {
-    let mut mistakes = spec.environments.iter().filter_map(|it| of(spec, it));
-    mistakes.next().or_else(|| {
-        let cycle = sources::cycle(spec)?;
+pub(super) fn mistakes(spec: &PipelineSpec) -> Vec<SpecMistake> {
+    let environments = spec.environments.iter().enumerate();
+    let found: Vec<_> = environments
+        .filter_map(|(index, environment)| {
+            let (nth, text) = of(spec, environment)?;
+            let field = format!("spec.environments[{index}].after[{nth}]");
+            Some(SpecMistake::new(field, text))
+        })
+        .collect();
+    if !found.is_empty() {
+        return found;
+    }
+    let cycle = sources::cycle(spec).map(|cycle| {
         let path = cycle.join(" → ");
-        Some(format!(
+        let text = format!(
             "environments come after each other in a circle: {path}; change `after` of one of them"
-        ))
-    })
+        );
+        let mut environments = spec.environments.iter();
+        let first = environments.position(|it| Some(&it.name.as_str()) == cycle.first());
+        SpecMistake::new(format!("spec.environments[{}]", first.unwrap_or(0)), text)
+    });
+    cycle.into_iter().collect()
 }
 
-fn of(spec: &PipelineSpec, environment: &Environment) -> Option<String> {
+/// The first wrong entry of `after`, and what is wrong with it.
+fn of(spec: &PipelineSpec, environment: &Environment) -> Option<(usize, String)> {
     let name = environment.name.as_str();
     let mut known = BTreeSet::new();
-    for source in environment.after.iter().flatten() {
-        if source == name {
-            return Some(format!(
-                "`after` of {name} names {name} itself: {name} → {name}"
-            ));
-        }
-        if !known.insert(source) {
-            return Some(format!("`after` of {name} names {source} twice"));
-        }
+    for (nth, source) in environment.after.iter().flatten().enumerate() {
         let mut environments = spec.environments.iter();
-        if !environments.any(|it| it.name == *source) {
+        let text = if source == name {
+            format!("`after` of {name} names {name} itself: {name} → {name}")
+        } else if !known.insert(source) {
+            format!("`after` of {name} names {source} twice")
+        } else if !environments.any(|it| it.name == *source) {
             let meant = suggestion(spec, name, source);
-            return Some(format!(
+            format!(
                 "`after` of {name} names {source:?}, which is no environment of the pipeline{meant}"
-            ));
-        }
+            )
+        } else {
+            continue;
+        };
+        return Some((nth, text));
     }
     None
 }

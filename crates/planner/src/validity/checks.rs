@@ -2,42 +2,63 @@
 
 use std::collections::BTreeSet;
 
-use api::pipeline::{Environment, PipelineSpec};
+use api::pipeline::{Check, PipelineSpec};
 
-use crate::check_definition::check_problem;
+use super::SpecMistake;
+use crate::check_definition::check_problems;
 
 /// Why the checks of the pipeline cannot work.
-pub(super) fn invalid(spec: &PipelineSpec) -> Option<String> {
+pub(super) fn mistakes(spec: &PipelineSpec) -> Vec<SpecMistake> {
+    let mut found = Vec::new();
     let mut names = BTreeSet::new();
-    for check in &spec.checks {
-        if !names.insert(check.name.as_str()) {
-            return Some(format!("two checks are called {}", check.name));
-        }
-        if check.name.is_empty() {
-            return Some("a check has no name".to_owned());
-        }
-        if let Some(text) = check_problem(check) {
-            return Some(text);
-        }
+    for (index, check) in spec.checks.iter().enumerate() {
+        let is_new = names.insert(check.name.as_str());
+        of_check(index, check, is_new, &mut found);
     }
-    let all = spec.environments.iter();
-    let mut named = all.flat_map(|environment| named(spec, environment));
-    let (what, name) = named.find(|(_, name)| spec.check(name).is_none())?;
-    Some(format!(
-        "{what} names the check {name:?}, which is not in spec.checks"
-    ))
+    let mut inherited = spec.promotion.as_ref();
+    for (index, environment) in spec.environments.iter().enumerate() {
+        let name = &environment.name;
+        let verify = environment.verify.as_ref().map(|it| &it.checks);
+        found.extend(missing(spec, verify).map(|check| {
+            let field = format!("spec.environments[{index}].verify.checks");
+            unknown_check(field, &format!("verify of {name}"), check)
+        }));
+        let own = environment.promotion.as_ref();
+        // What the pipeline says for all is reported for the first environment only.
+        let settings = own.or_else(|| inherited.take());
+        found.extend(missing(spec, settings.map(|it| &it.checks)).map(|check| {
+            let field = match own {
+                Some(_) => format!("spec.environments[{index}].promotion.checks"),
+                None => "spec.promotion.checks".to_owned(),
+            };
+            unknown_check(field, &format!("the promotion of {name}"), check)
+        }));
+    }
+    found
 }
 
-/// The checks that an environment names, and where.
-fn named<'a>(
+/// The names among these that no check has.
+fn missing<'a>(
     spec: &'a PipelineSpec,
-    environment: &'a Environment,
-) -> impl Iterator<Item = (String, &'a String)> {
-    let name = &environment.name;
-    let verify = spec.verify_checks(name).iter();
-    let verify = verify.map(move |check| (format!("verify of {name}"), check));
-    let settings = spec.promotion_into(name);
-    let before = settings.into_iter().flat_map(|settings| &settings.checks);
-    let before = before.map(move |check| (format!("the promotion of {name}"), check));
-    verify.chain(before)
+    names: Option<&'a Vec<String>>,
+) -> impl Iterator<Item = &'a String> {
+    let names = names.into_iter().flatten();
+    names.filter(|name| spec.check(name).is_none())
+}
+
+fn unknown_check(field: String, what: &str, name: &str) -> SpecMistake {
+    let text = format!("{what} names the check {name:?}, which is not in spec.checks");
+    SpecMistake::new(field, text)
+}
+
+fn of_check(index: usize, check: &Check, is_new: bool, found: &mut Vec<SpecMistake>) {
+    let field = |below: &str| format!("spec.checks[{index}]{below}");
+    if check.name.is_empty() {
+        found.push(SpecMistake::new(field(""), "a check has no name"));
+    } else if !is_new {
+        let text = format!("two checks are called {}", check.name);
+        found.push(SpecMistake::new(field(".name"), text));
+    }
+    let problems = check_problems(check).into_iter();
+    found.extend(problems.map(|(below, text)| SpecMistake::new(field(below), text)));
 }

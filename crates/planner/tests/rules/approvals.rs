@@ -337,7 +337,7 @@ fn a_request_that_waits_can_be_cancelled() {
     );
     check_plan(
         "dev[1.0.0 ok] > prod[1.0.0 ok]\nrequest prod Cancel - r2",
-        "prod request r2: refused: no request waits, and no promotion is under way that is not merged yet",
+        "prod request r2: refused: no request waits, and no promotion is in progress that is not merged yet",
     );
 }
 
@@ -355,11 +355,11 @@ fn a_promotion_that_is_not_merged_can_be_cancelled() {
     }
     check_plan(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running\nrequest prod Cancel 3.0.0 r1",
-        "prod request r1: refused: no request waits, and no promotion is under way that is not merged yet",
+        "prod request r1: refused: no request waits, and no promotion is in progress that is not merged yet",
     );
     check_plan(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 1m\nrequest prod Cancel - r1",
-        "prod request r1: refused: no request waits, and no promotion is under way that is not merged yet",
+        "prod request r1: refused: no request waits, and no promotion is in progress that is not merged yet",
     );
     // The process ended before the status was written.
     check_plan(
@@ -381,6 +381,15 @@ fn what_failed_can_be_retried() {
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Succeeded\nrequest prod Retry - r1",
         "prod: AlreadyRan: 2.0.0 ran in prod before and was replaced; resolved by a newer revision or a request for 2.0.0
          prod request r1: refused: no promotion into prod has failed",
+    );
+    // A rollback replaced what had failed: bringing it again is a new decision.
+    check_plan(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]
+         promotion prod 2.0.0 Failed because DeployFailed merged 9m
+         promotion prod 1.0.0 Succeeded back instead 2.0.0
+         request prod Retry - r1",
+        "prod: PromotionFailed: 2.0.0 failed in prod: it did not become ready; resolved by a newer revision or a request for 2.0.0
+         prod request r1: refused: 2.0.0 failed in prod and was replaced since; to bring it again, run `sluice promote shop prod 2.0.0`",
     );
     // The process ended before the status was written.
     check_plan(

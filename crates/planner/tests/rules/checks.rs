@@ -602,6 +602,20 @@ fn a_retry_starts_failed_checks_again() {
          prod: Verifying: 2.0.0 has not passed the checks of dev: smoke has not started; \
          resolved by those checks, once they pass",
     );
+    // After a rollback the failed check is kept to say why, and is not measured again.
+    check(
+        "dev[2.0.0 ok] > prod{verify smoke}[1.0.0 ok]
+         check prod smoke 2.0.0 Failed
+         rejected prod 2.0.0
+         promotion prod 2.0.0 Failed because CheckFailed merged 9m
+         promotion prod 1.0.0 Succeeded back instead 2.0.0
+         request prod Retry - r1",
+        "check prod smoke 1.0.0 #0
+         prod: Rejected: somebody rolled prod back from 2.0.0 to 1.0.0; resolved by a newer revision or a request for 2.0.0
+         prod rejects 2.0.0
+         prod request r1: refused: 2.0.0 failed in prod and was replaced since; to bring it again, run \
+         `sluice promote shop prod 2.0.0`",
+    );
     // The promotion that a check failed is not started again where it runs.
     check(
         "dev[2.0.0 ok] > prod{verify smoke}[2.0.0 ok]

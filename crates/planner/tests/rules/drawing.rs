@@ -18,7 +18,7 @@ use api::{
     pipeline::{
         AppReference, ApprovalPolicy, Approver, Check, ClusterAppReference, ClusterReference,
         Environment, EnvironmentStatus, Evidence, ExternalCheck, FailedRelease, HandledRequest,
-        OnFailure, PipelineSpec, PipelineStatus, PromotionSettings, Proposal, PullRequest,
+        OnFailure, PipelineSpec, PipelineStatus, PromotionSettings, Proposal, PullRequestStrategy,
         RanRevision, ReportedRevision, Request, RequestKind, Scope, Source, SourceKind, Strategy,
         Target, TargetProblem, TargetStatus, Track, When,
     },
@@ -65,10 +65,10 @@ pub(crate) fn ago(text: &str) -> Time {
 /// What the strategy of every drawing is unless it says otherwise.
 pub(crate) fn pull_request() -> Strategy {
     Strategy {
-        pull_request: Some(PullRequest {
+        pull_request: Some(PullRequestStrategy {
             url: "https://example.com/shop.git".to_owned(),
             base_branch: "main".to_owned(),
-            ..PullRequest::default()
+            ..PullRequestStrategy::default()
         }),
         ..Strategy::default()
     }

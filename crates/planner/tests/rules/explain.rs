@@ -24,11 +24,11 @@ fn says_where_each_environment_is_and_why_the_next_one_waits() {
         staging: runs 2.0.0; not ready: staging-2 (3.0.0 failed)
           staging is suspended: nothing starts
           waits: staging is suspended, 3.0.0 waits; resolved by resuming staging [Suspended]
-          gates for 3.0.0: valid pass; suspended wait; targets, turn, readiness, verified, soak, order, signature, freeze, checks, rollout, approvals pass
+          gates for 3.0.0: 12 of 13 pass; waiting: suspended
         prod: runs 1.0.0; not ready: c1/prod (no answer)
           promotion of 2.0.0: AwaitingApproval
           waits: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0 [AwaitingApproval]
-          gates for 2.0.0: valid, suspended, targets, turn, readiness, verified, soak, order, signature, freeze, checks, rollout pass; approvals wait",
+          gates for 2.0.0: 12 of 13 pass; waiting: approvals",
     );
 }
 
@@ -41,7 +41,7 @@ fn says_what_is_about_to_happen() {
         test: no targets
         prod: runs nothing yet and 1.0.0; not ready: prod-2
           next: 2.0.0 by pull-request
-          gates for 2.0.0: valid, suspended, targets, turn, readiness, verified, soak, order, signature, freeze, checks, rollout, approvals pass",
+          gates for 2.0.0: all pass",
     );
     check(
         "dev[2.0.0 ok] > prod{manual}[2.0.0 ok]\nwithout promotion\nsuspend",
@@ -107,7 +107,7 @@ fn says_why_a_promotion_does_not_go_on_and_what_resolves_it() {
         dev: runs 2.0.0, ready
         prod: runs 1.0.0, ready
           promotion of 2.0.0: WaitingForMerge
-          gates for 2.0.0: valid, suspended, targets, turn, readiness, verified, soak, order, signature, freeze, checks, rollout, approvals pass",
+          gates for 2.0.0: all pass",
     );
 }
 
@@ -131,10 +131,10 @@ fn a_failed_release_is_named_with_its_message() {
         "dev: runs 1.0.0; not ready: dev (2.0.0 failed: timed out)\n\
          test: not ready: test-1 (2.0.0 failed: timed out) and test-2 (2.0.0 failed: timed out)\n  \
          waits: dev target dev: 2.0.0 failed: timed out; resolved by readiness of all targets of dev [SourceNotReady]\n  \
-         gates for 1.0.0: valid, suspended, targets, turn pass; readiness wait; verified pass; soak unknown; order, signature, freeze, checks, rollout, approvals pass\n\
+         gates for 1.0.0: 11 of 13 pass; waiting: readiness; not known yet: soak\n\
          prod: runs 1.0.0, ready\n  \
          waits: no target of test is ready: 2.0.0 failed: timed out; resolved by one ready target of test [SourceNotReady]\n  \
-         gates: valid pass; suspended unknown; targets pass; turn unknown; readiness wait; verified pass; soak, order, signature, freeze, checks, rollout, approvals unknown"
+         gates: 3 of 13 pass; waiting: readiness; not known yet: suspended, turn, soak, order, signature, freeze, checks, rollout, approvals"
     );
     let targets = &world.model().environments;
     let release = |name: &str| planner::release(&targets[name].targets[0]);
@@ -174,10 +174,10 @@ fn a_fleet_stays_readable() {
         dev: runs 3.0.0, ready
         edge: runs 1.0.0 on 40 and 2.0.0 on 160; not ready: c000/edge-1 (no answer), c001/edge-2 (no answer), c002/edge-3 (no answer), c003/edge-4, c004/edge-5 and 35 more
           waits: edge target c000/edge-1 and 2 more: no answer; resolved by making the target readable again [TargetUnreachable]
-          gates for 3.0.0: valid, suspended pass; targets wait; turn, readiness, verified, soak, order, signature, freeze, checks, rollout, approvals pass
+          gates for 3.0.0: 12 of 13 pass; waiting: targets
         prod: runs 1.0.0, ready
           waits: edge targets run 1.0.0 and 2.0.0; resolved by one revision on all targets of edge [SourceTargetsDiffer]
-          gates for 2.0.0: valid, suspended, targets, turn pass; readiness wait; verified pass; soak unknown; order, signature, freeze, checks, rollout, approvals pass",
+          gates for 2.0.0: 11 of 13 pass; waiting: readiness; not known yet: soak",
     );
     // One promotion for each target is one line all the same.
     let drawing = format!("dev[3.0.0 ok] > edge{{per target}}[{}]", fleet(0, 0));
@@ -187,7 +187,7 @@ fn a_fleet_stays_readable() {
         dev: runs 3.0.0, ready
         edge: runs 2.0.0, ready
           next: 3.0.0 by pull-request, into 200 targets
-          gates for 3.0.0: valid, suspended, targets, turn, readiness, verified, soak, order, signature, freeze, checks, rollout, approvals pass",
+          gates for 3.0.0: all pass",
     );
 }
 

@@ -48,6 +48,24 @@ fn says_when_and_what_time_alone_does_not_bring() {
 }
 
 #[test]
+fn a_hold_beside_the_forecast_is_not_repeated() {
+    let adds = |drawing: &str| {
+        let world = draw(drawing);
+        let plan = planner::plan(&world.pipeline, &world.model(), &world.promotions, now());
+        let hold = plan.environments["prod"].hold.clone().unwrap();
+        forecast(&world).adds_to(&hold)
+    };
+    let rejected = "promotion prod 2.0.0 Abandoned rejected-by ann";
+    assert!(!adds(&format!(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\n{rejected}"
+    )));
+    assert!(!adds(&format!(
+        "dev[2.0.0 ok] > prod{{manual}}[1.0.0 ok]\n{rejected}"
+    )));
+    assert!(adds("dev[2.0.0 ok 10m] > prod{soak 30m, manual}[1.0.0 ok]"));
+}
+
+#[test]
 fn one_environment_alone_has_the_same_forecast() {
     let world = draw("dev[3 ok] > qa{soak 1h}[2 ok] > prod{manual}[1 ok]");
     let (pipeline, model) = (&world.pipeline, world.model());

@@ -260,7 +260,7 @@ fn what_has_its_approvals_is_not_superseded_by_a_newer_candidate() {
     };
     check(
         "promotion prod 2.0.0 WaitingForMerge approved",
-        "prod: ApprovedUnderWay: 3.0.0 waits for 2.0.0, which has its approvals and is under way; \
+        "prod: ApprovedUnderWay: 3.0.0 waits for 2.0.0, which has its approvals and is in progress; \
          resolved by the end of promotion shop-prod-37755c7dc220, or a request",
     );
     check(

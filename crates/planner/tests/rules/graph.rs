@@ -221,7 +221,7 @@ fn every_source_must_be_ready_checked_and_soaked_and_is_named() {
             "",
             "2.0.0 ok",
             "2.0.0 broken",
-            "SourceNotReady: us target us is not ready at 2.0.0",
+            "SourceNotReady: us target us runs 2.0.0 and is not ready",
         ),
         (
             "",

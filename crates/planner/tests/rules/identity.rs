@@ -141,7 +141,7 @@ fn objects_of_the_version_before_are_understood() {
     world
         .promotions
         .push(serde_json::from_value(promotion).unwrap());
-    assert!(world.plan().steps.is_empty(), "it is under way");
+    assert!(world.plan().steps.is_empty(), "it is in progress");
 }
 
 /// What one look shows of dev and of prod: texts as they stand behind an image's name.

@@ -31,6 +31,7 @@ mod plan;
 mod properties;
 mod reports;
 mod requests;
+mod restored;
 mod rights;
 mod rollouts;
 mod show;

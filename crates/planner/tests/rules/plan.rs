@@ -46,7 +46,7 @@ fn pairs_not_races() {
     check(
         "dev[3.0.0 broken] > staging[2.0.0 ok] > prod[1.0.0 ok]",
         "start prod 2.0.0 instead of 1.0.0
-         staging: SourceNotReady: dev target dev is not ready at 3.0.0; resolved by readiness of all targets of dev",
+         staging: SourceNotReady: dev target dev runs 3.0.0 and is not ready; resolved by readiness of all targets of dev",
     );
 }
 
@@ -62,7 +62,7 @@ fn all_targets_of_the_source_must_agree_and_be_ready() {
     );
     check(
         "dev[2.0.0 ok, 2.0.0 broken] > prod[1.0.0 ok]",
-        "prod: SourceNotReady: dev target dev-2 is not ready at 2.0.0; resolved by readiness of all targets of dev",
+        "prod: SourceNotReady: dev target dev-2 runs 2.0.0 and is not ready; resolved by readiness of all targets of dev",
     );
     check(
         "dev[2.0.0 ok, 2.0.0 unreachable on c1] > prod[1.0.0 ok]",
@@ -165,7 +165,7 @@ fn after_merge_a_promotion_no_longer_blocks() {
 fn while_the_source_is_not_verified_what_is_under_way_goes_on() {
     check(
         "dev[3.0.0 broken] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
-        "prod: SourceNotReady: dev target dev is not ready at 3.0.0; resolved by readiness of all targets of dev",
+        "prod: SourceNotReady: dev target dev runs 3.0.0 and is not ready; resolved by readiness of all targets of dev",
     );
 }
 
@@ -219,7 +219,7 @@ fn what_would_now_be_a_step_back_is_withdrawn() {
     check(
         "dev[2.0.0 broken] > prod[3.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
         "withdraw prod 2.0.0: OlderThanRunning: prod runs 3.0.0, which is newer than 2.0.0
-         prod: SourceNotReady: dev target dev is not ready at 2.0.0; resolved by readiness of all targets of dev",
+         prod: SourceNotReady: dev target dev runs 2.0.0 and is not ready; resolved by readiness of all targets of dev",
     );
     check(
         "dev[2.0.0 ok] > prod[3.0.0 ok]\nsuspend\npromotion prod 2.0.0 WaitingForMerge",

@@ -149,7 +149,7 @@ fn what_a_person_asked_for_is_not_overtaken() {
     for phase in ["WaitingForMerge", "Deploying merged 1m"] {
         check(
             &format!("dev[3.0.0 ok] > prod[2.0.0 ok]\nhandled prod r1\npromotion prod 1.0.0 {phase} asked r1"),
-            "prod: RequestUnderWay: 1.0.0, which a person requested, is under way; resolved by the end of promotion shop-prod-abc9d2033870
+            "prod: RequestUnderWay: 1.0.0, which a person requested, is in progress; resolved by the end of promotion shop-prod-abc9d2033870
              prod request r1: -",
         );
     }
@@ -343,4 +343,23 @@ fn the_later_of_two_requests_counts() {
     };
     assert!(annotate("2020-01-01T00:00:00Z").starts_with("start prod 2.0.0"));
     assert!(annotate("2050-01-01T00:00:00Z").starts_with("start prod 3.0.0"));
+}
+
+/// Cancel is offered where the request would be accepted, and nowhere else.
+#[test]
+fn only_what_can_still_be_taken_back_is_offered_for_cancelling() {
+    let check = |drawing: &str, expected: Option<&str>| {
+        let world = draw(&format!("dev[2.0.0 ok] > prod[1.0.0 ok]\n{drawing}"));
+        let (pipeline, model) = (&world.pipeline, world.model());
+        let offered = planner::cancellable(pipeline, &model, &world.promotions, "prod");
+        assert_eq!(offered.as_deref(), expected, "{drawing}");
+    };
+    check("suspend", None);
+    check("promotion prod 2.0.0 WaitingForMerge", Some("2.0.0"));
+    check("promotion prod 2.0.0 Deploying merged 1m", None);
+    check("promotion prod 2.0.0 Succeeded", None);
+    check("promotion dev 2.0.0 WaitingForMerge", None);
+    check("request prod Promote 1.5.0 r1", Some("1.5.0"));
+    check("request prod Rollback 1.0.0 r1\nhandled prod r1", None);
+    check("request prod Cancel - r1", None);
 }

@@ -8,7 +8,7 @@ use net::HttpRequest;
 
 use super::{
     WorkloadIdentity, fixed_url, form, identity_error,
-    signature::{Signature, SigningKey},
+    signature::{RequestSigningKey, Signature},
     text,
 };
 use crate::{Credentials, Error, credentials::sensitive};
@@ -102,7 +102,7 @@ fn signed(mut request: HttpRequest, role: &Role, region: &str) -> Result<HttpReq
         ("x-amz-security-token", role.session.as_str()),
         ("x-amz-target", TARGET),
     ];
-    let key = SigningKey::new(&role.secret, &time, region, "ecr");
+    let key = RequestSigningKey::new(&role.secret, &time, region, "ecr");
     let signature = Signature {
         method: "POST",
         query: "",

@@ -6,13 +6,13 @@ use sha2::{Digest, Sha256};
 const ALGORITHM: &str = "AWS4-HMAC-SHA256";
 
 /// The key for a day, a region and a service.
-pub(super) struct SigningKey {
+pub(super) struct RequestSigningKey {
     key: hmac::Key,
     /// `day/region/service/aws4_request`.
     scope: String,
 }
 
-impl SigningKey {
+impl RequestSigningKey {
     /// `time` is written as `20150830T123600Z`.
     pub(super) fn new(secret: &str, time: &str, region: &str, service: &str) -> Self {
         let day = time.split('T').next().unwrap_or_default();
@@ -40,7 +40,7 @@ pub(super) struct Signature<'a> {
 
 impl Signature<'_> {
     /// The value of the header `Authorization`.
-    pub(super) fn authorization(&self, key: &SigningKey, id: &str, time: &str) -> String {
+    pub(super) fn authorization(&self, key: &RequestSigningKey, id: &str, time: &str) -> String {
         let lines = self
             .headers
             .iter()
@@ -71,7 +71,7 @@ mod tests {
     fn the_documented_example_has_the_documented_signature() {
         let time = "20150830T123600Z";
         let secret = "wJalrXUtnFEMI/K7MDENG+bPxRfiCYEXAMPLEKEY";
-        let key = SigningKey::new(secret, time, "us-east-1", "iam");
+        let key = RequestSigningKey::new(secret, time, "us-east-1", "iam");
         let signature = Signature {
             method: "GET",
             query: "Action=ListUsers&Version=2010-05-08",

@@ -13,7 +13,7 @@ const REMEMBERED_DELETIONS: usize = 1024;
 
 /// Where a state of an object comes from.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Source {
+pub(super) enum StateSource {
     /// The watch, which delivers states in order.
     Watch,
     /// The response to a request, which may be older than what the watch delivered meanwhile.
@@ -31,14 +31,14 @@ pub(super) struct AppliedObject<K> {
 
 pub(super) struct ObjectStore<K> {
     config: CacheConfig<K>,
-    objects: HashMap<ObjectKey, StoredObject<K>>,
+    objects: HashMap<ObjectKey, CachedObject<K>>,
     children: HashMap<ObjectKey, BTreeSet<ObjectKey>>,
     recent_deletions: RecentDeletions,
     /// The objects that were listed or written since the watch began to list; none while it does not.
     listing: Option<HashSet<ObjectKey>>,
 }
 
-struct StoredObject<K> {
+struct CachedObject<K> {
     uid: Option<String>,
     version: ResourceVersion,
     parent: Option<ObjectKey>,
@@ -72,7 +72,7 @@ impl<K: CachedKind> ObjectStore<K> {
     }
 
     /// Stores a state unless a newer one is known or the object was deleted.
-    pub(super) fn apply(&mut self, source: Source, mut object: K) -> Option<AppliedObject<K>> {
+    pub(super) fn apply(&mut self, source: StateSource, mut object: K) -> Option<AppliedObject<K>> {
         let key = ObjectKey::of(object.meta());
         let uid = object.meta().uid.clone();
         if self.recent_deletions.refuses(source, &object) {
@@ -82,7 +82,7 @@ impl<K: CachedKind> ObjectStore<K> {
         if known.is_some_and(|known| !known.is_replaced_by(source, &object)) {
             return None;
         }
-        if let (Source::Response, Some(listing)) = (source, &mut self.listing) {
+        if let (StateSource::Response, Some(listing)) = (source, &mut self.listing) {
             listing.insert(key.clone());
         }
         (self.config.trim)(&mut object);
@@ -110,14 +110,14 @@ impl<K: CachedKind> ObjectStore<K> {
         })
     }
 
-    fn to_stored(&self, object: &Arc<K>) -> Option<StoredObject<K>> {
+    fn to_stored(&self, object: &Arc<K>) -> Option<CachedObject<K>> {
         let content = match self.config.keep_parsed {
             true => Content::Parsed(object.clone()),
             // What was read from JSON can be written as JSON.
             false => Content::Json(serde_json::to_string(&**object).ok()?.into()),
         };
         let metadata = object.meta();
-        Some(StoredObject {
+        Some(CachedObject {
             uid: metadata.uid.clone(),
             version: ResourceVersion::of(metadata),
             parent: (self.config.parent)(object),
@@ -125,7 +125,7 @@ impl<K: CachedKind> ObjectStore<K> {
         })
     }
 
-    fn insert(&mut self, key: ObjectKey, stored: StoredObject<K>) -> Option<StoredObject<K>> {
+    fn insert(&mut self, key: ObjectKey, stored: CachedObject<K>) -> Option<CachedObject<K>> {
         let known = self.objects.get(&key);
         if known.is_none_or(|known| known.parent != stored.parent) {
             let old_parent = known.and_then(|known| known.parent.clone());
@@ -216,12 +216,12 @@ impl<K: CachedKind> ObjectStore<K> {
     }
 }
 
-impl<K: CachedKind> StoredObject<K> {
-    fn is_replaced_by(&self, source: Source, object: &K) -> bool {
+impl<K: CachedKind> CachedObject<K> {
+    fn is_replaced_by(&self, source: StateSource, object: &K) -> bool {
         let version = ResourceVersion::of(object.meta());
         match source {
-            Source::Watch => version != self.version && !self.version.is_newer_than(&version),
-            Source::Response => version.is_newer_than(&self.version),
+            StateSource::Watch => version != self.version && !self.version.is_newer_than(&version),
+            StateSource::Response => version.is_newer_than(&self.version),
         }
     }
 }
@@ -236,14 +236,14 @@ struct RecentDeletions {
 impl RecentDeletions {
     /// Whether a state is one from before the deletion of its object. The watch delivers later states of
     /// an object that only left a label selector, too.
-    fn refuses<K: CachedKind>(&self, source: Source, object: &K) -> bool {
+    fn refuses<K: CachedKind>(&self, source: StateSource, object: &K) -> bool {
         let uid = object.meta().uid.as_deref();
         let Some(deleted) = uid.and_then(|uid| self.versions.get(uid)) else {
             return false;
         };
         match (source, deleted) {
-            (Source::Response, _) | (Source::Watch, None) => true,
-            (Source::Watch, Some(deleted)) => {
+            (StateSource::Response, _) | (StateSource::Watch, None) => true,
+            (StateSource::Watch, Some(deleted)) => {
                 let version = ResourceVersion::of(object.meta());
                 version == *deleted || deleted.is_newer_than(&version)
             }

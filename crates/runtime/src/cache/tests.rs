@@ -107,6 +107,22 @@ fn the_newest_state_wins_wherever_it_comes_from() {
 }
 
 #[test]
+fn the_copy_that_kubectl_apply_keeps_is_not_cached() {
+    let setup = Setup::new(false);
+    let mut applied = object("a", "1", "1");
+    let annotations = [(LAST_APPLIED, "{}"), ("example.com/owner", "web")];
+    let annotations = annotations.map(|(name, value)| (name.to_owned(), value.to_owned()));
+    applied.metadata.annotations = Some(annotations.into());
+    setup.watch(Event::Apply(applied));
+    let cached = setup.cache.get(&key("a")).unwrap();
+    let names: Vec<_> = cached.metadata.annotations.iter().flatten().collect();
+    assert_eq!(
+        names,
+        [(&"example.com/owner".to_owned(), &"web".to_owned())]
+    );
+}
+
+#[test]
 fn a_version_that_is_no_number_is_neither_older_nor_newer() {
     let setup = Setup::new(false);
     setup.watch(Event::Apply(object("a", "1", "x")));

@@ -9,6 +9,7 @@ pub(crate) const CHANGES: ResourceType = ("pipelines.weave.works", "changes");
 pub(crate) const CHECK_RUNS: ResourceType = ("pipelines.weave.works", "checkruns");
 pub(crate) const FREEZES: ResourceType = ("pipelines.weave.works", "freezes");
 pub(crate) const EVENTS: ResourceType = ("", "events");
+pub(crate) const SECRETS: ResourceType = ("", "secrets");
 pub(crate) const TRIGGERS: ResourceType = ("pipeline.jquad.rocks", "pipelinetriggers");
 pub(crate) const CLUSTERS: ResourceType = ("gitops.weave.works", "gitopsclusters");
 

@@ -6,7 +6,7 @@
 use api::{
     Freeze, Time,
     freeze::{AllowedPromotion, FreezeSpec},
-    names::{STOP_LABEL, stop_name},
+    names::{AUTHOR_ANNOTATION, STOP_LABEL, stop_name},
 };
 use http::StatusCode;
 use kube::{
@@ -114,6 +114,8 @@ fn new_freeze(namespace: &str, body: &FreezeBody, by: &str) -> Result<Freeze, Pr
     freeze.metadata.namespace = Some(namespace.to_owned());
     let label = (STOP_LABEL.to_owned(), "true".to_owned());
     freeze.metadata.labels = Some([label].into());
+    let author = (AUTHOR_ANNOTATION.to_owned(), by.to_owned());
+    freeze.metadata.annotations = Some([author].into());
     Ok(freeze)
 }
 
@@ -131,7 +133,8 @@ async fn create_or_update(app_state: &AppState, freeze: &Freeze) -> Result<Freez
     // Of the existing one nothing else can differ: its name is made from the rest.
     let spec = &freeze.spec;
     let spec = json!({"reason": spec.reason, "notAfter": spec.not_after, "allow": spec.allow});
-    let patch = Patch::Merge(json!({"spec": spec}));
+    let metadata = json!({"annotations": freeze.metadata.annotations});
+    let patch = Patch::Merge(json!({"metadata": metadata, "spec": spec}));
     let parameters = PatchParams::apply(FIELD_MANAGER);
     Ok(freezes.patch(&key.name, &parameters, &patch).await?)
 }

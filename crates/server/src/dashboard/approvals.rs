@@ -86,7 +86,7 @@ fn forecast(
     let model = pipeline.status.clone().unwrap_or_default();
     let environment = &promotion.spec.environment;
     let forecast = planner::forecast_environment(pipeline, environment, &model, promotions, now);
-    forecast.map(|it| it.text())
+    forecast.map(|it| planner::shortened(&it.text()))
 }
 
 fn count(count: usize) -> Element {

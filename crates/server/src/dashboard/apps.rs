@@ -239,7 +239,15 @@ fn unread_notice(unread: &[UnreadCluster]) -> Option<Element> {
     let more = unread.len().saturating_sub(MAX_LISTED);
     let more = (more > 0).then(|| tag("p").text(format_args!("and {more} more")));
     let listed = unread.iter().take(MAX_LISTED).map(line);
-    let block = tag("div").class("notice bad").children(listed).child(more);
+    let title = match unread.len() {
+        1 => "1 cluster could not be read:".to_owned(),
+        count => format!("{count} clusters could not be read:"),
+    };
+    let block = tag("div")
+        .class("notice warn")
+        .child(tag("p").child(tag("strong").text(title)))
+        .children(listed)
+        .child(more);
     (!unread.is_empty()).then_some(block)
 }
 

@@ -6,6 +6,7 @@
 mod draft;
 mod form;
 mod manifest;
+mod references;
 
 use std::{collections::BTreeSet, sync::Arc};
 
@@ -24,6 +25,7 @@ use super::{
     ErrorPage, changes,
     html::Html,
     layout::{self, Tab},
+    shared_targets,
     sign_in::Viewer,
 };
 use crate::{
@@ -66,6 +68,8 @@ struct ShownErrors {
     errors: FieldErrors,
     /// Why the file was not proposed.
     refusal: Option<String>,
+    /// What a check of a draft without errors warns about.
+    checked: Option<Vec<String>>,
     /// The field that gets the focus.
     focus: Option<String>,
 }
@@ -86,19 +90,32 @@ pub(super) async fn submit(
     let errors = field_errors(&app_state, &viewer, &draft, is_complete).await?;
     if button != FormButton::Propose || !errors.is_empty() {
         let focus = draft.next_field(button);
+        let checked = match button == FormButton::Check && errors.is_empty() {
+            true => check(&app_state, &viewer, &draft).await?,
+            false => None,
+        };
         let shown = ShownErrors {
-            focus: focus.or_else(|| errors.keys().next().cloned()),
+            focus: focus.or_else(|| draft.first_field(&errors)),
             errors,
+            checked,
             refusal: None,
         };
         return show(&app_state, &viewer, &draft, shown).await;
     }
+    propose_draft(&app_state, &viewer, &draft).await
+}
+
+async fn propose_draft(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+    draft: &Draft,
+) -> Result<Response, ErrorPage> {
     let file = ProposedFile {
-        path: path(&app_state, &draft),
+        path: path(app_state, draft),
         content: draft.yaml(),
         title: format!("Add pipeline {}/{}", draft.namespace, draft.name),
     };
-    match propose(&app_state, &viewer.caller, &draft.namespace, file).await {
+    match propose(app_state, &viewer.caller, &draft.namespace, file).await {
         Ok(change) => {
             let address = changes::address(&ObjectKey::of(&change.metadata));
             Ok(Redirect::to(&address).into_response())
@@ -109,9 +126,24 @@ pub(super) async fn submit(
                 refusal: Some(refusal),
                 ..ShownErrors::default()
             };
-            show(&app_state, &viewer, &draft, shown).await
+            show(app_state, viewer, draft, shown).await
         }
     }
+}
+
+/// What a person should know about a draft without errors: `sluice lint`'s warnings, and what it names and does
+/// not exist.
+async fn check(
+    app_state: &Arc<AppState>,
+    viewer: &Viewer,
+    draft: &Draft,
+) -> Result<Option<Vec<String>>, Problem> {
+    let Some(pipeline) = draft.pipeline() else {
+        return Ok(None);
+    };
+    references::warnings(app_state, viewer, &pipeline)
+        .await
+        .map(Some)
 }
 
 /// The parts of the form that are updated while typing.
@@ -163,10 +195,16 @@ async fn create_form<'a>(
         own if own == draft.namespace => it.name_any(),
         other => format!("{other}/{}", it.name_any()),
     };
+    let mut warnings = draft.warnings();
+    if let Some(pipeline) = draft.pipeline() {
+        warnings.extend(shared_targets::warnings(app_state, viewer, &pipeline).await?);
+    }
     Ok(CreateForm {
         draft,
         errors: shown.errors,
         refusal: shown.refusal,
+        checked: shown.checked,
+        warnings,
         focus: shown.focus,
         csrf: &viewer.session.csrf,
         path: path(app_state, draft),

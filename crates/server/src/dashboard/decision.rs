@@ -111,21 +111,26 @@ fn form(promotion: &Promotion, context: &DecisionContext<'_>, csrf: &str) -> Ele
             .with("value", verb)
             .with("aria-label", format_args!("{word} {revision} for {target}"))
     };
+    let uid = promotion.uid().unwrap_or_default();
     // The enter key presses the first button.
-    let approve = button("main", "approve", "Approve");
+    let approve = button("main", "approve", "Approve").id(format_args!("approve-{uid}"));
     let approve = approve.text(format_args!("Approve {}", shortened(&revision)));
     let own = own_approval(context);
     // Why it cannot be approved is among the facts.
     let approve = (change.is_some() && own.is_none()).then_some(approve);
     let reject = button("danger", "reject", "Reject").text("Reject");
     let back = context.back.map(|back| hidden_field("back", back));
+    // The script compares both, so that nobody decides about something else than what is shown.
+    let digest = change.map(|it| it.digest.as_str()).unwrap_or_default();
     action_form(context.key, csrf)
         .class("approve")
+        .with("data-decision", &uid)
+        .with("data-change", digest)
         .child(back)
         .child(hidden_field("environment", &spec.environment))
         .child(hidden_field("revision", &spec.revision))
         .child(change.map(|change| hidden_field("change", &change.digest)))
-        .child(note())
+        .child(note_with_id(&format!("note-{uid}")))
         .child(approve)
         .child(own)
         .child(rejection(promotion, reject))
@@ -180,7 +185,16 @@ pub(super) fn action_form(key: &ObjectKey, csrf: &str) -> Element {
 
 /// The input for a note.
 pub(super) fn note() -> Element {
-    let input = tag("input")
+    noted(tag("input"))
+}
+
+/// An input for a note that keeps the focus when its form is replaced.
+fn note_with_id(id: &str) -> Element {
+    noted(tag("input").id(id))
+}
+
+fn noted(input: Element) -> Element {
+    let input = input
         .with("name", "note")
         .with("maxlength", 1024)
         .with("autocomplete", "off")

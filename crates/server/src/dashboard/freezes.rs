@@ -5,6 +5,7 @@ use std::sync::Arc;
 use api::{
     Freeze, Time,
     freeze::{FreezeSpec, ScheduleWindow},
+    names::AUTHOR_ANNOTATION,
 };
 use axum::{
     Form,
@@ -95,7 +96,7 @@ fn row(freeze: &Freeze, now: planner::Timestamp, csrf: Option<&str>) -> (Arc<str
     let html = tag("tr")
         .id(&id)
         .child(name)
-        .child(tag("td").text(&spec.reason))
+        .child(reason(freeze))
         .child(tag("td").child(state(spec, now)))
         .child(tag("td").child(covers(spec, &key.namespace)))
         .child(tag("td").children(windows(spec)))
@@ -103,12 +104,22 @@ fn row(freeze: &Freeze, now: planner::Timestamp, csrf: Option<&str>) -> (Arc<str
     (id.into(), Arc::new(PagePart::from(Html::from(html))))
 }
 
+/// Why, who created it, as far as it says so, and when.
+fn reason(freeze: &Freeze) -> Element {
+    let author = freeze.annotations().get(AUTHOR_ANNOTATION);
+    let by = author.map_or("created ".to_owned(), |name| format!("by {name}, "));
+    let at = freeze.creation_timestamp();
+    let origin = tag("small").text(by).child(at.as_ref().map(timestamp));
+    let cell = tag("td").class("reason").text(&freeze.spec.reason);
+    cell.child(origin)
+}
+
 fn state(spec: &FreezeSpec, now: planner::Timestamp) -> Html {
     let (state, word, next, until) = match planner::freeze_state(spec, now) {
-        FreezeState::Closed { until } => (SummaryState::Held, "closed", "opens ", until),
-        FreezeState::Open { until } => (SummaryState::Ready, "open", "closes ", until),
+        FreezeState::Closed { until } => (SummaryState::Held, "active", "ends ", until),
+        FreezeState::Open { until } => (SummaryState::Ready, "not active", "begins ", until),
         FreezeState::Invalid(why) => {
-            let badge = badge_with_text(SummaryState::Failed, "closed: cannot be understood");
+            let badge = badge_with_text(SummaryState::Failed, "active: cannot be understood");
             return Html::all([badge, tag("small").text(why)]);
         }
     };
@@ -266,8 +277,12 @@ async fn start_freeze(
     let what = body
         .pipeline
         .unwrap_or_else(|| format!("all pipelines in {}", form.namespace));
+    let into = match body.environments.is_empty() {
+        true => String::new(),
+        false => format!(" into {}", body.environments.join(", ")),
+    };
     Ok(format!(
-        "Promotions of {what} are stopped by the freeze {}.",
+        "Promotions of {what}{into} are stopped by the freeze {}.",
         stored.name_any()
     ))
 }

@@ -146,12 +146,23 @@ fn title_of(code: StatusCode) -> &'static str {
 
 fn error_content(code: StatusCode, sentence: &str) -> Html {
     let back = tag("a").class("button").link("/pipelines");
+    // Others may begin with the name of a person or an object.
+    let sentence = match code {
+        StatusCode::NOT_FOUND => capitalized(sentence),
+        _ => sentence.to_owned(),
+    };
     Html::all([
         tag("p").class("code").text(code.as_u16()),
         tag("h1").text(title_of(code)),
         tag("p").text(sentence),
         tag("p").child(back.text("All pipelines")),
     ])
+}
+
+fn capitalized(sentence: &str) -> String {
+    let mut letters = sentence.chars();
+    let first = letters.next().map(|it| it.to_uppercase().to_string());
+    first.unwrap_or_default() + letters.as_str()
 }
 
 fn document(title: &str, frame: Option<&Frame<'_>>, main: Element) -> Answer<String> {

@@ -70,7 +70,9 @@ pub(super) async fn parts(
         true => Some(no_pipelines(app_state, viewer, may_propose).await?),
         false => found.is_empty().then(no_match),
     };
-    parts.push("none", tag("div").id("none").child(none));
+    // Without any pipeline there is nothing to count or to search.
+    let class = if visible.is_empty() { "nothing" } else { "" };
+    parts.push("none", tag("div").id("none").class(class).child(none));
     let shown: Vec<_> = found.into_iter().skip(page * PAGE_SIZE).collect();
     let shown = &shown[..shown.len().min(PAGE_SIZE)];
     let columns = Arc::new(Columns::of(shown.iter().map(|row| &***row)));

@@ -133,7 +133,8 @@ fn changes_of(page: &DashboardPage, app_state: &AppState) -> watch::Receiver<()>
 struct SentParts {
     digest: Option<String>,
     versions: HashMap<Arc<str>, u64>,
-    order: Vec<Arc<str>>,
+    /// Nothing before the first message: the browser may have rows that are not there any more.
+    order: Option<Vec<Arc<str>>>,
 }
 
 impl SentParts {
@@ -161,10 +162,11 @@ impl SentParts {
     /// The ids of the rows, if their order changed.
     fn changed_order(&mut self, parts: &PageParts) -> Option<Value> {
         let order = || parts.rows.iter().map(|(id, _)| id);
-        if self.order.iter().eq(order()) {
+        let known = self.order.as_ref();
+        if known.is_some_and(|known| known.iter().eq(order())) {
             return None;
         }
-        self.order = order().cloned().collect();
+        self.order = Some(order().cloned().collect());
         let fixed = parts.fixed.iter().map(|(id, _)| id);
         let shown: HashSet<&Arc<str>> = fixed.chain(order()).collect();
         self.versions.retain(|id, _| shown.contains(id));

@@ -34,6 +34,7 @@ const MAX_TARGETS: usize = 10;
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct ObjectsQuery {
+    #[serde(default)]
     environment: String,
     #[serde(flatten)]
     targets: TargetFilter,
@@ -58,6 +59,15 @@ pub(super) async fn parts(
     query: &ObjectsQuery,
 ) -> Result<PageParts, Problem> {
     let pipeline = visible_pipeline(app_state, viewer, key).await?;
+    let mut environments = pipeline.spec.environments.iter();
+    if query.environment.is_empty() {
+        let what = "a page of objects without ?environment=NAME";
+        return Err(Problem::not_found(what));
+    }
+    if !environments.any(|it| it.name == query.environment) {
+        let what = format!("the environment {} of {key}", query.environment);
+        return Err(Problem::not_found(&what));
+    }
     let status = view::status_of(&pipeline, &query.environment);
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();
     let targets = targets.iter();
@@ -84,7 +94,10 @@ fn section((index, objects): (usize, &TargetObjects)) -> Element {
         images: &[],
     };
     let problem = objects.problem.as_ref();
-    let problem = problem.map(|because| tag("p").class("notice bad").text(because));
+    let problem = problem.map(|because| {
+        let text = format!("The objects of {cluster} could not be read: {because}");
+        tag("p").class("notice bad").text(text)
+    });
     tag("section")
         .class("card")
         .with("tabindex", 0)

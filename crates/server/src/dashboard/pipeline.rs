@@ -18,7 +18,7 @@ use std::{cmp::Reverse, sync::Arc};
 use api::{Pipeline, Promotion, conditions, pipeline::Environment};
 use http::StatusCode;
 use kube::ResourceExt;
-use planner::{EnvironmentForecast, Hold, Plan};
+use planner::{EnvironmentForecast, Hold, HoldReason, Plan};
 use runtime::ObjectKey;
 
 use super::{
@@ -26,6 +26,7 @@ use super::{
     decision::{self, DecisionContext},
     html::{Element, Html, tag},
     page::PageParts,
+    shared_targets,
     sign_in::Viewer,
     version::shortened,
 };
@@ -48,6 +49,8 @@ struct PipelineView<'a> {
     plan: Plan,
     forecast: Vec<EnvironmentForecast>,
     triggers: Vec<ShownTrigger>,
+    /// Targets that another pipeline promotes into, too.
+    shared_targets: Vec<String>,
     allowed: AllowedActions,
     csrf: &'a str,
     /// The name of the viewer.
@@ -68,8 +71,10 @@ pub(super) async fn parts(
     let forecast = planner::forecast(&pipeline, &model, &promotions, app_state.clock.now());
     let allowed = AllowedActions::find(&viewer.caller, key, &pipeline).await?;
     let triggers = visible_triggers(app_state, &viewer.caller, &pipeline).await?;
+    let shared_targets = shared_targets::warnings(app_state, viewer, &pipeline).await?;
     let view = PipelineView {
         key,
+        shared_targets,
         pipeline,
         promotions,
         plan,
@@ -118,6 +123,7 @@ impl PipelineView<'_> {
     fn parts(&self) -> PageParts {
         let mut parts = PageParts::default();
         parts.push("head", self.head());
+        parts.push("notices", self.notices());
         parts.push("actions", self.actions());
         parts.push("picture", self.picture());
         for (index, environment) in self.pipeline.spec.environments.iter().enumerate() {
@@ -139,6 +145,16 @@ impl PipelineView<'_> {
         let tag_with = |text: &str| tag("span").class("tag").text(text);
         let app = spec.app_ref.as_ref();
         let app = app.map(|app| tag_with(&format!("{} {}", app.kind, app.name)));
+        tag("div")
+            .id("head")
+            .class("head")
+            .child(tag_with(&self.key.namespace))
+            .child(app)
+            .child(badge(view::pipeline_state(&self.pipeline)))
+    }
+
+    /// What is wrong with the pipeline as a whole.
+    fn notices(&self) -> Element {
         let status = self.pipeline.status.as_ref();
         let ready = status.and_then(|it| conditions::find(&it.conditions, conditions::READY));
         let not_ready = ready.filter(|it| it.status == "False").map(|ready| {
@@ -150,16 +166,16 @@ impl PipelineView<'_> {
             let text = format!("{environment}: {} [{}]", problem.message, problem.reason);
             tag("p").class("notice warn").text(text)
         });
+        let shared = self.shared_targets.iter();
+        let shared = shared.map(|text| tag("p").class("notice warn").text(format_args!("{text}.")));
         let warnings = self.plan.warnings.iter();
         let warnings = warnings.map(|text| tag("p").class("notice bad").text(text));
         tag("div")
-            .id("head")
-            .class("head")
-            .child(tag_with(&self.key.namespace))
-            .child(app)
-            .child(badge(view::pipeline_state(&self.pipeline)))
+            .id("notices")
+            .class("notices")
             .child(not_ready)
             .children(preflight)
+            .children(shared)
             .children(warnings)
     }
 
@@ -184,6 +200,9 @@ impl PipelineView<'_> {
         let promotion = self.current_promotion(name);
         let hold = self.plan.environments.get(name);
         let hold = hold.and_then(|it| it.hold.as_ref());
+        // The card and the gates say already what a decision waits for.
+        let is_decided_here = promotion.is_some_and(|it| self.is_awaiting_approval(it))
+            && hold.is_some_and(|it| it.reason == HoldReason::AwaitingApproval);
         let title = match (promotion, hold) {
             (None, None) => return tag("div").id(id).set("hidden", true),
             (Some(promotion), _) => {
@@ -200,8 +219,11 @@ impl PipelineView<'_> {
             .class("card")
             .child(tag("h2").id(&heading).text(title))
             .child(promotion.map(|promotion| self.decision_or_progress(promotion)))
-            .child(hold.map(waiting_for))
-            .child(self.forecast_of(name).filter(|_| promotion.is_none()));
+            .child(hold.filter(|_| !is_decided_here).map(waiting_for))
+            .child(
+                self.forecast_beside(name, hold)
+                    .filter(|_| promotion.is_none()),
+            );
         let gates = self.gate_list(environment, index).map(|list| {
             let title = tag("h2").text(format_args!("Gates into {name}"));
             let card = tag("div").class("card").child(title).child(list);
@@ -215,6 +237,14 @@ impl PipelineView<'_> {
             .child(gates)
     }
 
+    /// The forecast where it says more than the hold.
+    fn forecast_beside(&self, environment: &str, hold: Option<&Hold>) -> Option<Element> {
+        let mut all = self.forecast.iter();
+        let forecast = all.find(|it| it.environment == environment)?;
+        let has_more = hold.is_none_or(|hold| forecast.adds_to(hold));
+        self.forecast_of(environment).filter(|_| has_more)
+    }
+
     /// When the environment gets its next revision, and what time alone does not bring.
     fn forecast_of(&self, environment: &str) -> Option<Element> {
         let mut all = self.forecast.iter();
@@ -223,7 +253,7 @@ impl PipelineView<'_> {
         let text = tag("p")
             .class("forecast")
             .child(tag("strong").text("Forecast "))
-            .text(forecast.text());
+            .text(planner::shortened(&forecast.text()));
         is_known.then_some(text)
     }
 
@@ -264,8 +294,11 @@ fn waiting_for(hold: &Hold) -> Element {
     tag("p")
         .class("hold")
         .child(tag("strong").text("Waiting: "))
-        .text(format_args!("{}. ", hold.sentence))
-        .child(tag("span").text(format_args!("Resolved by: {}.", hold.resolved_by)))
+        .text(format_args!("{}. ", planner::shortened(&hold.sentence)))
+        .child(tag("span").text(format_args!(
+            "Resolved by: {}.",
+            planner::shortened(&hold.resolved_by)
+        )))
         .child(opens_at)
         .child(tag("small").text(format_args!(" {}", hold.reason.word())))
 }
@@ -286,6 +319,7 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
     Html::all([
         Html::from(breadcrumbs(&[("Pipelines", "/pipelines")], &key.name)),
         title(key, parts).into(),
+        parts.html("notices"),
         picture_card(parts).into(),
         parts.html("idle"),
         tag("div")

@@ -50,7 +50,7 @@ pub struct DeployedApp {
 
 /// The apps of a cluster.
 #[derive(Debug, Default)]
-pub struct ClusterApps {
+pub struct DeployedApps {
     /// The apps.
     pub apps: Vec<DeployedApp>,
     /// What could not be read, and why.
@@ -58,8 +58,8 @@ pub struct ClusterApps {
 }
 
 /// Reads all apps on a cluster.
-pub async fn read(client: &Client) -> ClusterApps {
-    let mut all = ClusterApps::default();
+pub async fn read(client: &Client) -> DeployedApps {
+    let mut all = DeployedApps::default();
     let kinds = DiscoveredKinds::default();
     let mut by_name = HashMap::new();
     for (group, kind) in [
@@ -96,7 +96,7 @@ pub async fn read(client: &Client) -> ClusterApps {
     all
 }
 
-impl ClusterApps {
+impl DeployedApps {
     /// What was listed, with a note if that is not everything.
     fn listed_or_note<T>(
         &mut self,

@@ -32,7 +32,7 @@ const CONCURRENT_REQUESTS: usize = 8;
 
 /// An app on a cluster.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct AppReference {
+pub struct AppOnCluster {
     /// Its API group.
     pub group: String,
     /// Its kind.
@@ -43,7 +43,7 @@ pub struct AppReference {
     pub name: String,
 }
 
-impl AppReference {
+impl AppOnCluster {
     /// The apps that were observed in a target, else the one in the pipeline's spec. Never objects of
     /// the core group: a pipeline must not give access to them.
     pub fn in_target(target: &TargetStatus) -> Vec<Self> {
@@ -138,7 +138,7 @@ impl Node {
 }
 
 /// Reads the tree of an app. Its root is the source of the app.
-pub async fn read(client: &Client, app: &AppReference) -> Node {
+pub async fn read(client: &Client, app: &AppOnCluster) -> Node {
     let reader = TreeReader {
         client,
         kinds: DiscoveredKinds::default(),

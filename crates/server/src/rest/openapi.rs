@@ -46,12 +46,12 @@ const READS: [(&str, &str, &str); 22] = [
     ),
     (
         "/api/v1/pipelines/{namespace}/{name}/environments/{environment}/diff",
-        "What the promotion under way or the next one brings: versions, edits, images, commits, soak",
+        "What the promotion in progress or the next one brings: versions, edits, images, commits, soak",
         "PromotionDiffs",
     ),
     (
         "/api/v1/pipelines/{namespace}/{name}/environments/{environment}/rollout",
-        "The rollout under way into an environment, else the last one: its waves and the state of each target",
+        "The rollout in progress into an environment, else the last one: its waves and the state of each target",
         "Rollout",
     ),
     (
@@ -146,7 +146,7 @@ const ACTIONS: [(&str, &str); 13] = [
     ),
     (
         "environments/{environment}/stop-rollout",
-        "Start no further target of the rollout under way",
+        "Start no further target of the rollout in progress",
     ),
     (
         "environments/{environment}/resume-rollout",

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// 5.0.0 waits to enter prod of these pipelines.
-fn waiting(names: &[&str]) -> World {
+pub(crate) fn waiting(names: &[&str]) -> World {
     let world = World::new();
     for name in names {
         world.create(&pipeline(name));
@@ -34,7 +34,7 @@ fn a_release_appears_and_is_approved() {
     browser.evaluate("document.getElementById('promote-1').open = true");
     browser.fill("#revision-1", "half-typed");
     world.set_status("app", &json!({"reports": {"dev/-/dev": report("5.0.0")}}));
-    browser.shows("Waiting: 5.0.0 waits for approval to enter prod");
+    browser.shows("5.0.0 waits for approval to enter prod");
     let typed = browser.evaluate("document.getElementById('revision-1').value");
     assert_eq!(
         typed, "half-typed",
@@ -355,10 +355,11 @@ fn a_pipeline_is_frozen_and_goes_on() {
     browser.fill("#freeze-reason", "no <b>releases</b> today");
     browser.fill("#freeze-until", "2036-12-24T18:00");
     browser.press("Stop promotions");
-    browser.shows("Promotions of app are stopped by the freeze");
+    browser.shows("Promotions of app into prod are stopped by the freeze");
     world.go(&mut browser, "/freezes");
     browser.shows("no <b>releases</b> today");
-    browser.shows("closed");
+    browser.shows("active");
+    browser.shows("by olivia, just now");
     browser.screenshot("freezes");
     let name = browser.evaluate("document.querySelector('tbody th').firstChild.textContent");
     let name = name.as_str().unwrap().to_owned();

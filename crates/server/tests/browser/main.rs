@@ -8,6 +8,8 @@
 
 mod acts;
 mod checks;
+mod decisions;
+mod drafts;
 mod gallery;
 #[path = "../http/leaf.rs"]
 mod leaf;

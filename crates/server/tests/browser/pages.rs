@@ -133,6 +133,7 @@ fn the_address_keeps_what_was_asked_for() {
     browser.fill("#q", "nothing like that");
     browser.evaluate(type_text);
     browser.shows("No pipeline matches.");
+    browser.until(&format!("{names} === ''"));
     let search = browser.evaluate("location.search");
     assert_eq!(search, "?q=nothing+like+that&state=held");
     browser.fill("#q", "cat");
@@ -314,9 +315,27 @@ fn pages_say_what_is_missing_instead_of_none() {
     browser.shows("No pipelines yet");
     world.go(&mut browser, "/clusters");
     browser.shows("No GitopsClusters");
-    world.go(&mut browser, "/nothing/here");
-    browser.shows("a page at this address does not exist");
-    browser.until("Boolean(document.querySelector('header.top nav'))");
+    world.create(&pipeline("app"));
+    for (page, text) in [
+        ("/nothing/here", "A page at this address does not exist"),
+        (
+            "/pipelines/shop/app/objects",
+            "A page of objects without ?environment=NAME does not exist",
+        ),
+        (
+            "/pipelines/shop/app/objects?environment=qa",
+            "The environment qa of shop/app does not exist",
+        ),
+        (
+            "/pipelines/shop/nothing/yaml",
+            "The pipeline shop/nothing does not exist",
+        ),
+        ("/changes/shop/nothing", "does not exist"),
+    ] {
+        world.go(&mut browser, page);
+        browser.shows(text);
+        browser.until("Boolean(document.querySelector('header.top nav'))");
+    }
     states(&world);
     world.grant("nora", &["create"]);
     world.go(&mut browser, "/login");

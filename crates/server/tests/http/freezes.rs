@@ -42,6 +42,8 @@ async fn who_may_freeze_stops_and_lets_go_on() {
     let all = stored(&world).await;
     assert_eq!(all.len(), 1);
     assert_eq!(all[0].spec.environments, ["prod"]);
+    let annotations = all[0].metadata.annotations.clone().unwrap();
+    assert_eq!(annotations[api::names::AUTHOR_ANNOTATION], "ann");
     assert_eq!(all[0].spec.pipelines, [name]);
     // Again: the same Freeze with another reason.
     let mut again = body;

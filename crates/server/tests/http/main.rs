@@ -10,6 +10,7 @@
 mod approval;
 mod changes;
 mod checks;
+mod damaged;
 mod decisions;
 mod events;
 mod evidence;

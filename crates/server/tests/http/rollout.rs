@@ -73,7 +73,7 @@ async fn a_rollout_is_shown_with_its_waves_and_targets() {
     assert!(none.body.contains("a rollout into prod of default/app"));
     let world = rolling_out().await;
     let rollout = shown(&world).await;
-    assert_eq!(rollout["state"], "under way", "{rollout}");
+    assert_eq!(rollout["state"], "in progress", "{rollout}");
     assert_eq!(rollout["revision"], "5.0.0");
     let counts: Vec<_> = (0..3)
         .map(|wave| &rollout["waves"][wave]["counts"])
@@ -120,7 +120,7 @@ async fn a_rollout_is_stopped_and_resumed_by_those_who_may_promote() {
     assert_eq!(answer.code, 202, "{}", answer.body);
     assert!(answer.body.contains("resumed the rollout of 5.0.0"));
     let rollout = shown(&world).await;
-    assert_eq!(rollout["state"], "under way");
+    assert_eq!(rollout["state"], "in progress");
     assert_eq!(
         rollout["waves"][1]["counts"],
         json!({"in-flight": 1, "waiting": 1})
@@ -159,7 +159,7 @@ async fn without_a_rollout_there_is_nothing_to_stop() {
     let refused = act(&world, "ann", "stop-rollout", json!({})).await;
     assert_eq!(refused.code, 422, "{}", refused.body);
     assert!(
-        refused.body.contains("no rollout into prod is under way"),
+        refused.body.contains("no rollout into prod is in progress"),
         "{}",
         refused.body
     );

@@ -23,7 +23,13 @@
   for (const nav of all("nav, section"))
     if (!nav.ariaLabel && !document.getElementById(nav.getAttribute("aria-labelledby")))
       faults.push(`landmark without a name: ${nav.className}`);
-  if (document.documentElement.scrollWidth > innerWidth) faults.push(`wider than the window: ${document.documentElement.scrollWidth}`);
+  const width = document.documentElement.clientWidth;
+  if (document.documentElement.scrollWidth > width) {
+    // Children of what is too wide are too wide as well: the first one is told.
+    const widest = [...document.querySelectorAll('main *')].find((it) => it.getBoundingClientRect().right > width + 1);
+    const named = widest ? `${widest.tagName.toLowerCase()}.${widest.className} ${widest.textContent.trim().slice(0, 60)}` : 'unknown';
+    faults.push(`wider than the window: ${document.documentElement.scrollWidth} by ${named}`);
+  }
 
   const numbers = (colour) => colour.match(/[\d.]+/g).map(Number);
   const light = (colour) => {

@@ -10,7 +10,7 @@ use crate::{
     schema,
 };
 
-/// The rollout under way into an environment, else the last one.
+/// The rollout in progress into an environment, else the last one.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]

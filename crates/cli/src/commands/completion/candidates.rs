@@ -81,12 +81,12 @@ async fn on_cluster(line: &CommandLine<'_>, id: &str) -> Option<BTreeSet<String>
         "namespace" => namespaces(&cluster).await,
         "objects" => objects(&cluster, line).await,
         "skip" => skippable_targets(&cluster, line).await,
-        "environment" | "revision" => {
+        "environment" | "environments" | "revision" => {
             let pipeline = line.positionals.first()?;
             let pipeline = cluster.pipeline(pipeline).await.ok()?;
             Some(match id {
-                "environment" => environments(&pipeline),
-                _ => revisions(&pipeline),
+                "revision" => revisions(&pipeline),
+                _ => environments(&pipeline),
             })
         }
         _ => None,
@@ -98,8 +98,8 @@ async fn connect(line: &CommandLine<'_>) -> Option<Cluster> {
     let flags = ClusterFlags {
         kubeconfig: flag("kubeconfig").map(Into::into),
         context: flag("context"),
-        as_user: flag("as"),
-        as_group: flag("as-group").into_iter().collect(),
+        as_user: flag("as_user"),
+        as_group: flag("as_group").into_iter().collect(),
         namespace: flag("namespace"),
     };
     flags.connect().await.ok()

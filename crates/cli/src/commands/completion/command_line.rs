@@ -20,7 +20,7 @@ pub(super) enum Expected<'a> {
 
 pub(super) struct CommandLine<'a> {
     pub(super) command: &'a Command,
-    /// The values of flags, by their names without dashes.
+    /// The values of flags, by the ids of their arguments.
     pub(super) flags: BTreeMap<&'a str, String>,
     pub(super) positionals: Vec<String>,
     /// The word to complete.

@@ -1,4 +1,4 @@
-//! What `sluice lint` found, as text, as JSON, or as annotations of a CI system.
+//! What `sluice lint` found, as text, as JSON or YAML, or as annotations of a CI system.
 
 use std::{
     collections::BTreeSet,
@@ -8,7 +8,7 @@ use std::{
 
 use anyhow::bail;
 use clap::ValueEnum;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::super::{
     format::count,
@@ -16,13 +16,16 @@ use super::super::{
     line_wrapper::LineWrapper,
     message::print_message,
     terminal::{RED, YELLOW, clean, paint},
+    yaml::{self, YamlDocument},
 };
+use super::lines::line_of;
 
 /// The output format of `sluice lint`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(super) enum LintOutput {
     Text,
     Json,
+    Yaml,
     /// Workflow commands of GitHub Actions, which annotate the lines of a pull request
     Github,
 }
@@ -32,6 +35,8 @@ pub(super) struct Finding {
     pub(super) is_error: bool,
     pub(super) line: usize,
     pub(super) text: String,
+    /// The field, where one has it.
+    pub(super) field: Option<String>,
 }
 
 impl Finding {
@@ -40,6 +45,7 @@ impl Finding {
             is_error: true,
             line,
             text: text.into(),
+            field: None,
         }
     }
 
@@ -47,6 +53,20 @@ impl Finding {
         Self {
             is_error: false,
             ..Self::error(line, text)
+        }
+    }
+
+    /// About a field of a document.
+    pub(super) fn of_field(
+        document: &YamlDocument,
+        field: &str,
+        (is_error, text): (bool, String),
+    ) -> Self {
+        Self {
+            is_error,
+            line: line_of(document, field),
+            text,
+            field: (!field.is_empty()).then(|| field.to_owned()),
         }
     }
 
@@ -81,7 +101,7 @@ impl LintReport {
         self.output == LintOutput::Text
     }
 
-    /// Adds findings about a file. JSON is written at the end.
+    /// Adds findings about a file. JSON and YAML are written at the end.
     pub(super) fn add(
         &mut self,
         file: &Path,
@@ -92,7 +112,7 @@ impl LintReport {
             match self.output {
                 LintOutput::Text => write_text(file, &finding, out)?,
                 LintOutput::Github => write_annotation(file, &finding, out)?,
-                LintOutput::Json => {}
+                LintOutput::Json | LintOutput::Yaml => {}
             }
             self.findings.push((file.to_owned(), finding));
         }
@@ -108,11 +128,13 @@ impl LintReport {
     pub(super) fn conclude(self, out: &mut dyn Write) -> anyhow::Result<()> {
         let errors = self.findings.iter().filter(|(_, it)| it.is_error).count();
         let warnings = self.findings.len() - errors;
-        if self.output == LintOutput::Json {
-            self.write_json(errors, warnings, out)?;
-        } else {
-            for skipped in &self.skipped {
-                print_message(&format!("not checked: {skipped}"));
+        match self.output {
+            LintOutput::Json => write_json(&self.document(errors, warnings), out)?,
+            LintOutput::Yaml => yaml::write(out, &self.document(errors, warnings))?,
+            LintOutput::Text | LintOutput::Github => {
+                for skipped in &self.skipped {
+                    print_message(&format!("not checked: {skipped}"));
+                }
             }
         }
         let objects = count(self.objects, "object");
@@ -127,28 +149,23 @@ impl LintReport {
         Ok(())
     }
 
-    fn write_json(
-        &self,
-        errors: usize,
-        warnings: usize,
-        out: &mut dyn Write,
-    ) -> anyhow::Result<()> {
+    fn document(&self, errors: usize, warnings: usize) -> Value {
         let findings = self.findings.iter().map(|(file, finding)| {
             json!({
                 "file": file,
                 "line": finding.line,
+                "field": finding.field,
                 "severity": finding.severity(),
                 "text": finding.text,
             })
         });
-        let report = json!({
+        json!({
             "objects": self.objects,
             "errors": errors,
             "warnings": warnings,
             "findings": findings.collect::<Vec<_>>(),
             "skipped": self.skipped,
-        });
-        write_json(&report, out)
+        })
     }
 }
 

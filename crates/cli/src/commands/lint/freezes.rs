@@ -46,6 +46,7 @@ pub(super) fn times(value: &Value, line: usize) -> Vec<Finding> {
         is_error: it.is_error,
         line,
         text: it.text,
+        field: None,
     });
     found.collect()
 }

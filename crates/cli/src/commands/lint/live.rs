@@ -1,7 +1,7 @@
 //! Compares pipelines with a cluster: whether the Secrets and GitopsClusters that they name exist, and what the
 //! controller found out about their strategies, such as a token that may do too little.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use api::{GitopsCluster, Pipeline};
 use k8s_openapi::api::core::v1::Secret;
@@ -122,10 +122,8 @@ pub(super) fn check(
                 let field =
                     format!("spec.environments[{index}].targets[{target_index}].clusterRef");
                 let name = &cluster.name;
-                findings.push(Finding::warning(
-                    line_of(document, &field),
-                    format!("there is no GitopsCluster {home}/{name}"),
-                ));
+                let text = format!("there is no GitopsCluster {home}/{name}");
+                findings.push(Finding::of_field(document, &field, (false, text)));
             }
         }
     }
@@ -167,16 +165,29 @@ fn missing_secrets(
     document: &YamlDocument,
     existing: &ExistingObjects,
 ) -> Vec<Finding> {
-    let mut missing: BTreeSet<&str> = BTreeSet::new();
-    for (_, strategy) in planner::strategies_in_use(&pipeline.spec) {
-        missing.extend(planner::secrets_of(strategy));
+    let mut missing: BTreeMap<&str, String> = BTreeMap::new();
+    for (environment, strategy) in planner::strategies_in_use(&pipeline.spec) {
+        for name in planner::secrets_of(strategy) {
+            let field = || strategy_field(pipeline, environment);
+            missing.entry(name).or_insert_with(field);
+        }
     }
     let missing = missing.into_iter();
-    let missing = missing.filter(|name| existing.lacks("Secret", namespace, name));
+    let missing = missing.filter(|(name, _)| existing.lacks("Secret", namespace, name));
     missing
-        .map(|name| {
-            let line = line_of(document, "spec");
-            Finding::warning(line, format!("there is no Secret {namespace}/{name}"))
+        .map(|(name, field)| {
+            let text = format!("there is no Secret {namespace}/{name}");
+            Finding::of_field(document, &field, (false, text))
         })
         .collect()
+}
+
+/// The field with the strategy of an environment: its own, or the pipeline's.
+fn strategy_field(pipeline: &Pipeline, environment: &str) -> String {
+    let mut environments = pipeline.spec.environments.iter();
+    let own = environments.position(|it| it.name == environment && it.promotion.is_some());
+    match own {
+        Some(index) => format!("spec.environments[{index}].promotion.strategy"),
+        None => "spec.promotion.strategy".to_owned(),
+    }
 }

@@ -39,6 +39,7 @@ fn missing(pipeline: &Pipeline, line: usize, checkout: &ManifestCheckout) -> Vec
                 is_error: error.downcast_ref().is_some_and(outside),
                 line,
                 text: format!("promotions into {}: {error:#}", environment.name),
+                field: None,
             });
         }
     }

@@ -50,6 +50,12 @@ impl EmbeddedSchema {
         version.schema.as_ref()?.open_api_v3_schema.as_ref()
     }
 
+    /// The API versions and kinds.
+    pub(super) fn kinds(&self) -> impl Iterator<Item = (&str, &str)> {
+        let keys = self.definitions.keys();
+        keys.map(|(version, kind)| (version.as_str(), kind.as_str()))
+    }
+
     /// The validation errors of an object: field and message.
     pub(super) async fn violations(&self, value: &Value) -> anyhow::Result<Vec<(String, String)>> {
         let Some(crd) = self.definition(value) else {
@@ -91,10 +97,67 @@ fn causes(status: &kube::core::Status) -> Vec<(String, String)> {
         .iter()
         .filter(|cause| cause.field != "<nil>")
         .map(|cause| {
-            (
-                cause.field.clone(),
-                format!("{}: {}", cause.field, cause.message),
-            )
+            let text = duration_error(&cause.message).unwrap_or_else(|| cause.message.clone());
+            (cause.field.clone(), format!("{}: {text}", cause.field))
         })
         .collect()
+}
+
+/// The sentence for a text that is no duration, instead of the pattern that it does not match.
+fn duration_error(message: &str) -> Option<String> {
+    if !message.contains(api::duration::PATTERN) {
+        return None;
+    }
+    let (_, rest) = message.split_once('"')?;
+    let (typed, _) = rest.split_once("\": ")?;
+    let meant = meant_duration(typed).map(|it| format!("write {it}"));
+    let meant = meant.unwrap_or_else(|| "write one such as 2h or 90s".to_owned());
+    Some(format!("{typed:?} is no duration; {meant}"))
+}
+
+/// `2 hours` as `2h`, `1 day` as `24h`.
+fn meant_duration(typed: &str) -> Option<String> {
+    let unit = typed.trim_start_matches(|c: char| c.is_ascii_digit());
+    let number: u32 = typed[..typed.len() - unit.len()].parse().ok()?;
+    let unit = unit.trim().to_lowercase();
+    let unit = unit
+        .strip_suffix('s')
+        .filter(|it| !it.is_empty())
+        .unwrap_or(&unit);
+    let (factor, unit) = match unit {
+        "w" | "week" => (24 * 7, "h"),
+        "d" | "day" => (24, "h"),
+        "h" | "hr" | "hour" => (1, "h"),
+        "m" | "min" | "minute" => (1, "m"),
+        "s" | "sec" | "second" => (1, "s"),
+        _ => return None,
+    };
+    Some(format!("{}{unit}", number.checked_mul(factor)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_that_is_no_duration_is_told_with_what_was_meant() {
+        for (typed, expected) in [
+            ("2 hours", "\"2 hours\" is no duration; write 2h"),
+            ("30Min", "\"30Min\" is no duration; write 30m"),
+            ("1 day", "\"1 day\" is no duration; write 24h"),
+            ("2w", "\"2w\" is no duration; write 336h"),
+            ("90", "\"90\" is no duration; write one such as 2h or 90s"),
+            (
+                "soon",
+                "\"soon\" is no duration; write one such as 2h or 90s",
+            ),
+        ] {
+            let pattern = api::duration::PATTERN;
+            let message =
+                format!("Invalid value: \"{typed}\": spec.soak in body should match '{pattern}'");
+            assert_eq!(duration_error(&message).as_deref(), Some(expected));
+        }
+        let other = "Invalid value: \"A\": spec in body should match '^[a-z]+$'";
+        assert_eq!(duration_error(other), None);
+    }
 }

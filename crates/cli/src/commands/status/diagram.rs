@@ -233,7 +233,7 @@ fn promotion(status: &EnvironmentStatus) -> Vec<String> {
 }
 
 /// The command that resolves the state.
-fn suggested_command(
+pub(in crate::commands) fn suggested_command(
     pipeline: &Pipeline,
     environment: &str,
     state: SummaryState,

@@ -8,7 +8,8 @@ use controller::{KubeconfigPolicy, LeafClients, network_connector};
 use futures::future::join_all;
 use kube::{Client, ResourceExt};
 use planner::SummaryState;
-use server::leaf::tree::{self, AppReference, Node, ObjectState};
+use serde_json::json;
+use server::leaf::tree::{self, AppOnCluster, Node, ObjectState};
 use tokio::time::timeout;
 
 use super::TreeNode;
@@ -47,7 +48,7 @@ impl LeafObjects {
             Ok(client) => client,
             Err(because) => return vec![TreeNode::remark(&because)],
         };
-        let apps = AppReference::in_target(target).into_iter();
+        let apps = AppOnCluster::in_target(target).into_iter();
         let nodes = apps.map(|app| read_app(client.clone(), app));
         join_all(nodes).await
     }
@@ -71,13 +72,14 @@ impl LeafObjects {
     }
 }
 
-async fn read_app(client: Client, app: AppReference) -> TreeNode {
+async fn read_app(client: Client, app: AppOnCluster) -> TreeNode {
     match timeout(READ_TIMEOUT, tree::read(&client, &app)).await {
         Ok(node) => tree_node(&node),
         Err(_) => {
             let text = format!("{}/{}", app.kind, app.name);
             TreeNode {
                 text: clean(&text),
+                document: json!({"kind": app.kind, "name": app.name, "state": SummaryState::Unknown.id()}),
                 children: vec![TreeNode::remark("the cluster did not respond in time")],
             }
         }
@@ -101,7 +103,7 @@ fn tree_node(node: &Node) -> TreeNode {
     if !word.is_empty() {
         text += &format!(" {}", paint(DIM, &format!("({word})")));
     }
-    let images = node.images.iter().map(|image| TreeNode::leaf(clean(image)));
+    let images = node.images.iter().map(|image| TreeNode::image(image));
     let message = node
         .message
         .iter()
@@ -110,6 +112,9 @@ fn tree_node(node: &Node) -> TreeNode {
     let children = node.below.iter().map(tree_node);
     TreeNode {
         text,
+        document: json!({
+            "kind": node.kind, "name": node.name, "state": state.id(), "runs": node.revision,
+        }),
         children: images.chain(remarks).chain(children).collect(),
     }
 }

@@ -260,7 +260,7 @@ fn the_flags_of_authoring_go_together() {
     ];
     let authoring = checked(&elsewhere).unwrap().authoring.unwrap();
     assert_eq!(authoring.secret.to_string(), "a/b");
-    assert_eq!(authoring.forge, api::pipeline::Forge::Gitea);
+    assert_eq!(authoring.forge, api::pipeline::ForgeKind::Gitea);
     for (flags, expected) in [
         (&[url][..], "needs --authoring-secret"),
         (&[url, "--authoring-secret=git"], "needs --authoring-paths"),

@@ -8,7 +8,11 @@ use std::sync::{
 use apiserver::Server;
 use futures::future::join_all;
 use k8s_openapi::api::apps::v1::Deployment;
-use kube::{Api, api::PostParams, client::Body};
+use kube::{
+    Api,
+    api::{DeleteParams, PostParams},
+    client::Body,
+};
 use serde_json::json;
 use tower::ServiceExt;
 
@@ -82,7 +86,7 @@ async fn many_lookups_at_once_need_few_lists() {
             &client,
             &kind,
             ("default".to_owned(), format!("app-{number}")),
-            WorkloadKinds::ALL,
+            WantedWorkloads::All,
         )
     }));
     for (number, result) in results.await.into_iter().enumerate() {
@@ -95,21 +99,32 @@ async fn many_lookups_at_once_need_few_lists() {
 }
 
 #[tokio::test]
-async fn only_the_kinds_that_are_asked_for_are_listed() {
+async fn known_workloads_are_read_by_name_and_no_others() {
     let server = Server::in_memory();
     workload(&server, 1).await;
     let (client, count) = counted(&server);
     let kind = AppKind::new(api::flux::HELM_GROUP, "HelmRelease");
     let lookups = WorkloadLookups::default();
     let app = ("default".to_owned(), "app-1".to_owned());
-    let none = lookups.get(&client, &kind, app.clone(), WorkloadKinds::default());
+    let known = |workloads: &[Workload]| WantedWorkloads::Known(workloads.into());
+    let none = lookups.get(&client, &kind, app.clone(), known(&[]));
     assert!(none.await.unwrap().images.is_empty());
     assert_eq!(count.load(Ordering::Relaxed), 0);
-    let all = lookups.get(&client, &kind, app.clone(), WorkloadKinds::ALL);
+    let all = lookups.get(&client, &kind, app.clone(), WantedWorkloads::All);
     let all = all.await.unwrap();
+    assert!(!all.is_provisional());
     assert_eq!(count.load(Ordering::Relaxed), 3);
-    let kinds = WorkloadKinds::of(&all.workloads);
-    let known = lookups.get(&client, &kind, app, kinds).await.unwrap();
+    let read = lookups.get(&client, &kind, app.clone(), known(&all.workloads));
+    let read = read.await.unwrap();
     assert_eq!(count.load(Ordering::Relaxed), 4);
-    assert_eq!((known.images, known.listed), (all.images, kinds));
+    assert!(read.is_provisional());
+    assert_eq!(
+        (&read.images, &read.workloads),
+        (&all.images, &all.workloads)
+    );
+
+    let api: Api<Deployment> = Api::namespaced(server.client(), "default");
+    api.delete("app-1", &DeleteParams::default()).await.unwrap();
+    let gone = lookups.get(&client, &kind, app, known(&all.workloads));
+    assert!(gone.await.unwrap().images.is_empty());
 }

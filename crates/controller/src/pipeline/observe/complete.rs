@@ -13,7 +13,7 @@ use super::{
 use crate::{
     Detect, PipelineReconciler,
     apps::{
-        WatchState, Workload, WorkloadKinds, Workloads,
+        WantedWorkloads, WatchState, Workload, Workloads,
         images::{self, WorkloadError},
         sources::AppNamespace,
     },
@@ -150,7 +150,7 @@ async fn workloads_of(
     let lookups = reconciler.apps.workload_lookups(&location.cluster, &kind);
     let asked = (object.namespace.clone(), object.name.clone());
     let deployed = lookups
-        .get(&client, &kind, asked, WorkloadKinds::ALL)
+        .get(&client, &kind, asked, WantedWorkloads::All)
         .await?;
     let apps = &reconciler.apps;
     apps.put_workloads(

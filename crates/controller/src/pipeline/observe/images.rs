@@ -16,11 +16,10 @@ use super::{
     location::TargetLocation,
     resource_set::{AppObject, is_resource_set, objects_of},
 };
-use crate::{PipelineReconciler, apps::WorkloadKinds};
+use crate::{PipelineReconciler, apps::WantedWorkloads};
 
-/// How long after a status that shows the images of the kinds of workload that an app had before, the other
-/// kinds are listed too.
-const OTHER_KINDS_AFTER: Duration = Duration::from_secs(1);
+/// How long after a status that shows the images of the workloads that an app had before, all are listed.
+const ALL_WORKLOADS_AFTER: Duration = Duration::from_secs(1);
 /// The stored state of each app, by cluster, namespace, and kind and name.
 pub(super) type StoredApps = BTreeMap<(String, String, String), AppStatus>;
 
@@ -74,18 +73,20 @@ pub(super) async fn with_images(
         return;
     };
     let is_decisive = pipeline.spec.track.is_some() || apps.has_canaries(&location.cluster);
-    let kinds = match record.workload_kinds {
-        Some(kinds) if !is_decisive && !record.has_provisional_images => kinds,
-        _ => WorkloadKinds::ALL,
+    let wanted = match &record.workloads {
+        Some(known) if !is_decisive && !record.has_provisional_images => {
+            WantedWorkloads::Known(known.clone())
+        }
+        _ => WantedWorkloads::All,
     };
     let lookups = apps.workload_lookups(&location.cluster, &kind);
     let asked = (location.namespace.clone(), app.name.clone());
-    match lookups.get(&client, &kind, asked, kinds).await {
+    match lookups.get(&client, &kind, asked, wanted).await {
         Ok(deployed) => {
             app.images = Some(deployed.images.clone());
-            if deployed.listed != WorkloadKinds::ALL {
+            if deployed.is_provisional() {
                 let key = ObjectKey::of(&pipeline.metadata);
-                let delay = reconciler.jittered(OTHER_KINDS_AFTER);
+                let delay = reconciler.jittered(ALL_WORKLOADS_AFTER);
                 reconciler.workers.enqueue_after(key, delay);
             }
             apps.put_workloads(&location.cluster, &kind, here, &app.reading, deployed);
@@ -149,7 +150,7 @@ async fn images_of(
     }
     let asked = (object.namespace.clone(), object.name.clone());
     let lookups = apps.workload_lookups(cluster, kind);
-    let deployed = lookups.get(client, kind, asked, WorkloadKinds::ALL).await;
+    let deployed = lookups.get(client, kind, asked, WantedWorkloads::All).await;
     let deployed = deployed.map_err(|unread| unread.note)?;
     apps.put_workloads(cluster, kind, here, &record.reading, deployed.clone());
     Ok(deployed.images)

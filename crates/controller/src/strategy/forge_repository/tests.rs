@@ -150,7 +150,7 @@ async fn is_listed(repository: &Arc<ForgeRepository>, number: u64) -> Result<boo
             Ok(true)
         }
         OpenPullRequest::NotListed => Ok(false),
-        OpenPullRequest::ListingUnderWay => Err("under way".to_owned()),
+        OpenPullRequest::ListingUnderWay => Err("in progress".to_owned()),
     }
 }
 
@@ -249,7 +249,11 @@ async fn a_forge_that_hangs_does_not_keep_the_workers_of_another_repository() {
         (listed, started.elapsed())
     };
     let (on_hung, (listed, took)) = tokio::join!(on_hung, on_working);
-    assert!(on_hung.iter().all(|it| *it == Err("under way".to_owned())));
+    assert!(
+        on_hung
+            .iter()
+            .all(|it| *it == Err("in progress".to_owned()))
+    );
     assert_eq!(listed, Ok(true));
     assert!(took <= LISTING_PATIENCE + SLOW, "{took:?}");
     assert_eq!(hanging.lists.load(Ordering::SeqCst), 1, "it is asked once");

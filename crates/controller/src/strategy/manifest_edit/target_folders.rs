@@ -13,7 +13,7 @@ use crate::strategy::{
 };
 
 /// A target of the pipeline and its folders.
-pub(super) struct TargetLocation<'a> {
+pub(super) struct TargetFolder<'a> {
     name: String,
     namespace: String,
     /// Whether the promotion leads into it.
@@ -40,7 +40,7 @@ enum TargetFolders {
 pub(super) fn target_locations<'a>(
     description: &PromotionDescription<'a>,
     to: &RepositoryStrategy<'_>,
-) -> Result<Vec<TargetLocation<'a>>, Failure> {
+) -> Result<Vec<TargetFolder<'a>>, Failure> {
     let mut locations = Vec::new();
     for (environment, target) in description.all_targets() {
         let is_own = description.covers(environment, target);
@@ -61,7 +61,7 @@ pub(super) fn target_locations<'a>(
             // A cluster that was never read holds up no other.
             continue;
         }
-        locations.push(TargetLocation {
+        locations.push(TargetFolder {
             name: format!("{environment} ({})", planner::target_name(target)),
             namespace: named.1.clone(),
             is_own,
@@ -73,7 +73,7 @@ pub(super) fn target_locations<'a>(
         let status = description.task.pipeline.status.as_ref();
         let is_observed = status.is_some_and(|it| it.environments.contains_key(&environment.name));
         if !is_observed && !environment.targets.is_empty() {
-            locations.push(TargetLocation {
+            locations.push(TargetFolder {
                 name: environment.name.clone(),
                 namespace: String::new(),
                 is_own: environment.name == description.site.environment,
@@ -85,7 +85,7 @@ pub(super) fn target_locations<'a>(
     Ok(locations)
 }
 
-impl TargetLocation<'_> {
+impl TargetFolder<'_> {
     /// The folders to search.
     pub(super) fn directories(&self) -> Vec<String> {
         match &self.folders {

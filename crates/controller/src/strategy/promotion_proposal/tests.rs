@@ -32,9 +32,9 @@ fn names(place: &str) -> (String, String, String) {
     };
     let promotion = Promotion::new("x", spec);
     let task = PromotionTask::new(&pipeline, &promotion);
-    let to = PullRequest {
+    let to = PullRequestStrategy {
         base_branch: "main".to_owned(),
-        ..PullRequest::default()
+        ..PullRequestStrategy::default()
     };
     let promoted = PromotionProposal::of(task, &RepositoryStrategy::from(&to)).expect("a proposal");
     let RequestedEdit::MarkedFields { marker, .. } = promoted.proposal.edit else {
@@ -91,10 +91,10 @@ fn text_of(request: Option<PromotionRequest>, body: Option<&str>) -> (String, St
     };
     let promotion = Promotion::new("x", spec);
     let task = PromotionTask::new(&pipeline, &promotion);
-    let to = PullRequest {
+    let to = PullRequestStrategy {
         base_branch: "main".to_owned(),
         body: body.map(str::to_owned),
-        ..PullRequest::default()
+        ..PullRequestStrategy::default()
     };
     let strategy = RepositoryStrategy::from(&to).linked(Some("https://sluice.example.com/"));
     let promoted = PromotionProposal::of(task, &strategy).expect("a proposal");
@@ -199,10 +199,10 @@ fn a_batch_has_a_branch_a_title_and_a_uid_of_its_own() {
         ),
         (Some("Ship ${version}"), "Ship 1.1.0, batch 2 (2 targets)"),
     ] {
-        let to = PullRequest {
+        let to = PullRequestStrategy {
             base_branch: "main".to_owned(),
             title: title.map(str::to_owned),
-            ..PullRequest::default()
+            ..PullRequestStrategy::default()
         };
         let strategy = RepositoryStrategy::from(&to);
         let promoted = PromotionProposal::of(task, &strategy).expect("a proposal");
@@ -224,10 +224,10 @@ fn paths_are_those_of_the_targets_of_the_batch() {
     let status = pipeline.status.get_or_insert_default();
     let environment = status.environments.entry("prod".to_owned()).or_default();
     environment.targets = ["c0", "c1", "c2"].map(on_cluster).into();
-    let to = PullRequest {
+    let to = PullRequestStrategy {
         base_branch: "main".to_owned(),
         paths: vec!["clusters/${cluster}/*".to_owned()],
-        ..PullRequest::default()
+        ..PullRequestStrategy::default()
     };
     let task = PromotionTask::new(&pipeline, &promotion);
     let strategy = RepositoryStrategy::from(&to);

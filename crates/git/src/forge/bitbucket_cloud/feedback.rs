@@ -8,7 +8,7 @@ use super::BitbucketCloud;
 use super::wire::CloudPage;
 use crate::forge::api_client::ApiRequest;
 use crate::forge::feedback::{ListedComment, cut, short_key, with_line};
-use crate::forge::{CommentId, CommitState, CommitStatus, Feedback, ForgeFuture, PullRequestHead};
+use crate::forge::{CommentId, CommitStatus, Feedback, ForgeFuture, PullRequestHead};
 
 /// The longest description of a build status.
 const LONGEST_DESCRIPTION: usize = 255;
@@ -38,16 +38,11 @@ impl Feedback for BitbucketCloud {
         status: &'a CommitStatus,
     ) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
-            let state = match status.state {
-                CommitState::Pending => "INPROGRESS",
-                CommitState::Success => "SUCCESSFUL",
-                CommitState::Failure => "FAILED",
-            };
             // Bitbucket demands a URL.
             let url = status.url.as_ref().unwrap_or(&head.url);
             let body = json!({
                 "key": short_key(&status.context, LONGEST_KEY), "name": status.context,
-                "state": state, "url": url, "refname": head.branch.as_str(),
+                "state": status.state.bitbucket(), "url": url, "refname": head.branch.as_str(),
                 "description": cut(&status.description, LONGEST_DESCRIPTION),
             });
             let path = self.path(&["commit", head.commit.as_str(), "statuses", "build"]);

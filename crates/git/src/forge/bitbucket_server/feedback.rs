@@ -12,7 +12,7 @@ use super::{BitbucketServer, MAX_PAGES};
 use crate::forge::api_client::ApiRequest;
 use crate::forge::feedback::{ListedComment, cut, with_line};
 use crate::forge::session::PagedList;
-use crate::forge::{CommentId, CommitState, CommitStatus, Feedback, ForgeFuture, PullRequestHead};
+use crate::forge::{CommentId, CommitStatus, Feedback, ForgeFuture, PullRequestHead};
 
 /// The longest description of a build status.
 const LONGEST_DESCRIPTION: usize = 255;
@@ -37,16 +37,11 @@ impl Feedback for BitbucketServer {
         status: &'a CommitStatus,
     ) -> ForgeFuture<'a, ()> {
         Box::pin(async move {
-            let state = match status.state {
-                CommitState::Pending => "INPROGRESS",
-                CommitState::Success => "SUCCESSFUL",
-                CommitState::Failure => "FAILED",
-            };
             // Bitbucket demands a URL. A required build is configured by the key of its parent.
             let url = status.url.as_ref().unwrap_or(&head.url);
             let body = json!({
                 "key": status.context, "parent": status.context, "name": status.context,
-                "state": state, "url": url, "ref": head.branch.reference(),
+                "state": status.state.bitbucket(), "url": url, "ref": head.branch.reference(),
                 "description": cut(&status.description, LONGEST_DESCRIPTION),
             });
             let path = [

@@ -21,13 +21,13 @@ const SCOPES: &str = "token scope=";
 const PROBES: [&[&str]; 2] = [&["notifications", "new"], &["user"]];
 
 #[derive(Deserialize)]
-struct Repository {
-    permissions: Option<Permissions>,
+struct GiteaRepository {
+    permissions: Option<GiteaPermissions>,
 }
 
 /// What the user of the token may do.
 #[derive(Deserialize)]
-struct Permissions {
+struct GiteaPermissions {
     #[serde(default)]
     push: bool,
 }
@@ -37,7 +37,8 @@ impl Gitea {
         let session = &self.repository.session;
         let path = self.repository.path(&[]);
         let attempted = "read the repository";
-        let repository: Repository = session.fetch(attempted, Method::GET, &path, None).await?;
+        let repository: GiteaRepository =
+            session.fetch(attempted, Method::GET, &path, None).await?;
         let may_push = repository.permissions.is_none_or(|it| it.push);
         let of_user = TokenRights::lacking(needed, |right| match right {
             TokenRight::Comments => None,

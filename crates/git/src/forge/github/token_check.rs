@@ -15,15 +15,15 @@ const UNTOLD: &str = "GitHub does not tell which permissions a fine-grained toke
                       for Contents and Pull requests, and for Commit statuses if it sets them";
 
 #[derive(Deserialize)]
-struct Repository {
+struct GitHubRepository {
     #[serde(default)]
     private: bool,
-    permissions: Option<Permissions>,
+    permissions: Option<GitHubPermissions>,
 }
 
 /// What the user of the token may do.
 #[derive(Deserialize)]
-struct Permissions {
+struct GitHubPermissions {
     #[serde(default)]
     push: bool,
 }
@@ -38,7 +38,7 @@ impl GitHub {
         let request = ApiRequest::new("read the repository", Method::GET, &path);
         let response = session.send(request).await?.success()?;
         let scopes = listed_scopes(&response);
-        let repository: Repository = response.parse()?;
+        let repository: GitHubRepository = response.parse()?;
         let may_push = repository.permissions.is_none_or(|it| it.push);
         let of_user = TokenRights::lacking(needed, |right| match right {
             TokenRight::Comments => None,

@@ -5,7 +5,7 @@
 
 use api::promotion::Phase;
 
-use super::Feedback;
+use super::PullRequestFeedback;
 use crate::{
     attempt::{CHECK_FAILED, context::AttemptContext},
     site::site_of,
@@ -26,7 +26,7 @@ pub(super) fn marker(context: &AttemptContext<'_>) -> String {
 }
 
 /// What it brings, the gates and the steps.
-pub(super) fn text(feedback: &Feedback<'_>, dashboard: Option<&str>) -> String {
+pub(super) fn text(feedback: &PullRequestFeedback<'_>, dashboard: Option<&str>) -> String {
     let context = &feedback.context;
     let mut text = summary(feedback);
     if !feedback.phase().is_terminal() {
@@ -49,7 +49,7 @@ pub(super) fn text(feedback: &Feedback<'_>, dashboard: Option<&str>) -> String {
 }
 
 /// What it brings, and how it stands.
-fn summary(feedback: &Feedback<'_>) -> String {
+fn summary(feedback: &PullRequestFeedback<'_>) -> String {
     let spec = &feedback.context.promotion.spec;
     let environment = plain(&spec.environment);
     let to = plain(&spec.shown_revision());
@@ -62,7 +62,7 @@ fn summary(feedback: &Feedback<'_>) -> String {
 }
 
 /// The steps of the promotion, and which are done.
-fn steps(feedback: &Feedback<'_>) -> String {
+fn steps(feedback: &PullRequestFeedback<'_>) -> String {
     let (spec, status) = (&feedback.context.promotion.spec, feedback.status);
     let approved = spec.approved_by().filter(|_| spec.needs_approval);
     let approved = approved.map(|by| format!("approved by {}", plain(&by)));

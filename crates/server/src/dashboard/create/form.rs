@@ -6,7 +6,7 @@ use super::{
 };
 use crate::{
     dashboard::{
-        components::hidden_field,
+        components::{counted, hidden_field},
         html::{Element, Html, tag},
         yaml::source,
     },
@@ -28,6 +28,10 @@ pub(super) struct CreateForm<'a> {
     pub(super) errors: FieldErrors,
     /// Why the file was not proposed.
     pub(super) refusal: Option<String>,
+    /// What a check warned about, if somebody asked for one and there are no errors.
+    pub(super) checked: Option<Vec<String>>,
+    /// What the manifest is warned about in any case.
+    pub(super) warnings: Vec<String>,
     pub(super) csrf: &'a str,
     pub(super) path: String,
     pub(super) authoring: Option<&'a Authoring>,
@@ -41,7 +45,7 @@ impl CreateForm<'_> {
     /// The parts that are updated while typing.
     pub(super) fn parts(&self) -> Vec<(String, Element)> {
         let mut parts = vec![("preview".to_owned(), self.preview())];
-        for field in self.fields() {
+        for field in self.draft.fields() {
             parts.push((format!("error-{field}"), self.error(&field)));
         }
         parts
@@ -58,8 +62,36 @@ impl CreateForm<'_> {
             Html::from(tag("h1").text("Create a pipeline")),
             self.introduction().into(),
             refusal.into(),
+            self.check_result().into(),
             self.form().into(),
         ])
+    }
+
+    /// What a check found, where somebody asked for one: never nothing.
+    fn check_result(&self) -> Option<Element> {
+        let result = |class: &str, text: String| {
+            let class = format!("notice {class}");
+            let element = tag("div").id("checked").class(class).with("role", "status");
+            element.child(tag("p").text(text))
+        };
+        let errors = self.errors.len();
+        let Some(checked) = &self.checked else {
+            let text = || {
+                format!(
+                    "{} to correct before it can be proposed.",
+                    counted(errors, "field")
+                )
+            };
+            return (errors > 0).then(|| result("bad", text()));
+        };
+        let warnings: Vec<&String> = self.warnings.iter().chain(checked).collect();
+        if warnings.is_empty() {
+            let text = "No errors. Everything that the manifest names exists.";
+            return Some(result("good", text.to_owned()));
+        }
+        let text = format!("No errors, {}:", counted(warnings.len(), "warning"));
+        let items = warnings.into_iter().map(|it| tag("li").text(it));
+        Some(result("warn", text).child(tag("ul").children(items)))
     }
 
     fn form(&self) -> Element {
@@ -266,7 +298,8 @@ impl CreateForm<'_> {
 
     fn preview(&self) -> Element {
         let title = tag("h2").id("preview-title").text("Manifest");
-        let warnings = self.draft.warnings().into_iter();
+        // After a check they are part of its result.
+        let warnings = self.warnings.iter().filter(|_| self.checked.is_none());
         let warnings = warnings.map(|text| tag("p").class("notice warn").text(text));
         tag("section")
             .id("preview")
@@ -326,33 +359,6 @@ impl CreateForm<'_> {
             .with("name", "step")
             .with("value", button.value())
             .text(text)
-    }
-
-    /// The fields that can have errors.
-    fn fields(&self) -> Vec<String> {
-        let plain = [
-            "name",
-            "namespace",
-            "app",
-            "image",
-            "url",
-            "branch",
-            "tag",
-            "secret",
-            "waves",
-            "path",
-        ];
-        let mut fields: Vec<String> = plain.map(str::to_owned).into();
-        fields.push(ENVIRONMENTS.to_owned());
-        for (nth, environment) in self.draft.environments.iter().enumerate() {
-            fields.push(format!("environment.{nth}.name"));
-            fields.push(format!("environment.{nth}.after"));
-            for number in 0..environment.targets.len() {
-                fields.push(format!("environment.{nth}.target.{number}.cluster"));
-                fields.push(format!("environment.{nth}.target.{number}.namespace"));
-            }
-        }
-        fields
     }
 }
 

@@ -4,7 +4,10 @@
 
 use std::collections::BTreeMap;
 
-use api::pipeline::{FeedbackKind, PipelineSpec};
+use api::{
+    Pipeline,
+    pipeline::{FeedbackKind, PipelineSpec},
+};
 use serde_json::{Map, Value, json};
 
 use super::draft::{Draft, DraftEnvironment, DraftTarget};
@@ -158,7 +161,8 @@ impl Draft {
         let shown = single.into_iter();
         let shown = shown.filter(|(_, error)| is_complete || !error.is_missing);
         let mut errors: FieldErrors = shown.map(|(field, it)| (field, it.text)).collect();
-        if is_complete || !has_missing {
+        // What is missing comes first: the rest may follow from it.
+        if !has_missing {
             for (field, text) in self.lint_errors() {
                 errors.entry(field).or_insert(text);
             }
@@ -246,6 +250,39 @@ impl Draft {
             || self.url.contains('@') && !self.url.contains("://");
         let text = "write https://host/repository.git or ssh://git@host/repository.git";
         (!is_usable).then(|| FieldError::new(text))
+    }
+
+    /// The pipeline of the draft, where it can be read as one.
+    pub(super) fn pipeline(&self) -> Option<Pipeline> {
+        let spec = serde_json::from_value::<PipelineSpec>(self.spec()).ok()?;
+        let mut pipeline = Pipeline::new(&self.name, spec);
+        pipeline.metadata.namespace = Some(self.namespace.clone());
+        Some(pipeline)
+    }
+
+    /// The fields that can have errors, in the order of the page.
+    pub(super) fn fields(&self) -> Vec<String> {
+        let mut fields = ["name", "namespace", "app", "image", ENVIRONMENTS]
+            .map(str::to_owned)
+            .to_vec();
+        for (nth, environment) in self.environments.iter().enumerate() {
+            fields.push(format!("environment.{nth}.name"));
+            fields.push(format!("environment.{nth}.after"));
+            for number in 0..environment.targets.len() {
+                fields.push(format!("environment.{nth}.target.{number}.cluster"));
+                fields.push(format!("environment.{nth}.target.{number}.namespace"));
+            }
+        }
+        let rest = ["url", "branch", "tag", "secret", "waves", "path"];
+        fields.extend(rest.map(str::to_owned));
+        fields
+    }
+
+    /// The field of an error that comes first on the page.
+    pub(super) fn first_field(&self, errors: &FieldErrors) -> Option<String> {
+        let fields = self.fields();
+        let first = fields.into_iter().find(|it| errors.contains_key(it));
+        first.or_else(|| errors.keys().next().cloned())
     }
 
     /// What `sluice lint` warns about; nothing while fields are missing.

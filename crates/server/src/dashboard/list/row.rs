@@ -27,6 +27,8 @@ use crate::{
 
 /// How much of a message a row shows.
 const MAX_MESSAGE: usize = 160;
+/// How many environments without a column of their own a row shows.
+const MAX_OTHERS: usize = 4;
 
 /// A pipeline in the list.
 pub(crate) struct PipelineRow {
@@ -125,13 +127,7 @@ impl PipelineRow {
                 None => tag("td"),
             }
         };
-        let others = self.environments.iter().zip(&self.cells);
-        let others = others.filter(|(name, _)| !columns.names.contains(name));
-        let others = others.map(|(name, cell)| {
-            let name = tag("span").class("env").text(name);
-            tag("div").class("cell").child(name).child(cell.clone())
-        });
-        let others = columns.has_others.then(|| tag("td").children(others));
+        let others = columns.has_others.then(|| self.others(columns));
         tag("tr")
             .id(&self.id)
             .child(self.head.clone())
@@ -139,6 +135,23 @@ impl PipelineRow {
             .child(others)
             .child(self.tail.clone())
             .into()
+    }
+}
+
+impl PipelineRow {
+    /// The environments without a column of their own, the first few of them.
+    fn others(&self, columns: &Columns) -> Element {
+        let others = self.environments.iter().zip(&self.cells);
+        let others = others.filter(|(name, _)| !columns.names.contains(name));
+        let others: Vec<_> = others.collect();
+        let more = others.len().saturating_sub(MAX_OTHERS);
+        let shown = others.iter().take(MAX_OTHERS).map(|(name, cell)| {
+            let name = tag("span").class("env").text(name);
+            let cell = (*cell).clone();
+            tag("div").class("cell").child(name).child(cell)
+        });
+        let more = (more > 0).then(|| tag("small").text(format_args!("and {more} more")));
+        tag("td").class("others").children(shown).child(more)
     }
 }
 

@@ -4,9 +4,9 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
-    Pipeline, Promotion,
+    Pipeline,
     check_run::CheckVerdict,
-    pipeline::{CheckStatus, Environment},
+    pipeline::{CheckStatus, Environment, PipelineStatus},
     promotion::Phase,
 };
 use futures::future::try_join_all;
@@ -277,19 +277,9 @@ impl PipelineView<'_> {
 
     /// Takes back what is under way and not merged, or a request that waits.
     fn cancel(&self, environment: &str, index: usize) -> Option<Element> {
-        let promotion = self.current_promotion(environment);
-        let is_merged = |it: &&Promotion| {
-            let status = it.status.as_ref();
-            status.is_some_and(|status| status.merged_at.is_some())
-        };
-        let promotion = promotion.filter(|it| !is_merged(it));
-        let status = self.pipeline.status.as_ref();
-        let requested = status.and_then(|it| it.requests.get(environment));
-        let revision = match (promotion, requested) {
-            (Some(promotion), _) => promotion.spec.shown_revision(),
-            (None, Some(request)) => request.revision.clone(),
-            (None, None) => return None,
-        };
+        let unobserved = PipelineStatus::default();
+        let model = self.pipeline.status.as_ref().unwrap_or(&unobserved);
+        let revision = planner::cancellable(&self.pipeline, model, &self.promotions, environment)?;
         let revision = shortened(&revision);
         let consequence = format!(
             "Takes {revision} back before it is merged: its pull request is closed, and the pipeline skips \

@@ -3,7 +3,7 @@
 //! Which gates there are and what they answer comes from `planner`.
 
 use api::pipeline::{Environment, PromotionSettings};
-use planner::{GateAnswer, GateVerdict};
+use planner::{GateAnswer, GateVerdict, HoldReason};
 
 use super::PipelineView;
 use crate::dashboard::{
@@ -203,15 +203,19 @@ impl GateLabels<'_> {
         };
         let (sentence, opens_at) = match &answer.verdict {
             GateVerdict::PassByRequest(text) => (Some(text.clone()), None),
+            // What resolves it is said beside the list.
             GateVerdict::Wait(hold) | GateVerdict::Fail(hold) => {
-                (Some(hold.message()), hold.opens_at)
+                (Some(hold.sentence.clone()), hold.opens_at)
             }
             GateVerdict::Pass | GateVerdict::NotAsked => (None, None),
         };
         GateNode {
             gate: answer.gate,
             mark,
-            label: self.label(answer.gate),
+            label: match answer.hold().and_then(|hold| closed_label(hold.reason)) {
+                Some(label) => label.to_owned(),
+                None => self.label(answer.gate),
+            },
             sentence,
             opens_at,
             is_drawn: self.is_set(answer.gate) || mark.is_closed(),
@@ -275,6 +279,22 @@ impl GateLabels<'_> {
     }
 }
 
+/// The name of a gate that is closed, where the name of an open one would say the opposite.
+fn closed_label(reason: HoldReason) -> Option<&'static str> {
+    Some(match reason {
+        HoldReason::Suspended => "suspended",
+        HoldReason::Frozen | HoldReason::InvalidFreeze => "frozen",
+        HoldReason::Rejected => "rejected",
+        HoldReason::OlderThanRunning => "older",
+        HoldReason::AlreadyRan => "ran before",
+        HoldReason::PromotionFailed => "failed before",
+        HoldReason::AppMissing => "app missing",
+        HoldReason::TargetUnreachable => "target unreadable",
+        HoldReason::SourceNotVerified => "signature missing",
+        _ => return None,
+    })
+}
+
 impl GateNode {
     pub(super) fn drawing(&self) -> Element {
         match self.mark {
@@ -290,7 +310,8 @@ fn line(gate: &GateNode) -> Element {
         let at = timestamp(&api::Time(at));
         tag("small").text("opens ").child(at)
     });
-    let sentence = gate.sentence.as_ref().map(|it| tag("small").text(it));
+    let sentence = gate.sentence.as_ref();
+    let sentence = sentence.map(|it| tag("small").text(planner::shortened(it)));
     let what = tag("span").class("what").text(&gate.label);
     tag("li")
         .class(format_args!("gate {}", gate.mark.class()))

@@ -46,7 +46,7 @@ const CHARACTER_WIDTH: f64 = 7.4;
 const TICKS: i64 = 5;
 
 /// The part of time that is shown.
-struct Window {
+struct TimelineRange {
     start: Timestamp,
     now: Timestamp,
     seconds: i64,
@@ -54,7 +54,7 @@ struct Window {
     name: &'static str,
 }
 
-impl Window {
+impl TimelineRange {
     /// The smallest window that contains everything, else the largest.
     fn around(first: Timestamp, now: Timestamp) -> Self {
         let age = now.as_second() - first.as_second();
@@ -93,7 +93,7 @@ impl PipelineView<'_> {
             let text = tag("p").class("dim").text(text);
             return element.child(title.text("Timeline")).child(text);
         };
-        let window = Window::around(first, self.drawn_at);
+        let window = TimelineRange::around(first, self.drawn_at);
         let rows = lanes.iter().map(|(name, lane)| {
             tag("li")
                 .class("lane")
@@ -125,7 +125,7 @@ impl PipelineView<'_> {
     }
 }
 
-fn drawing(name: &str, lane: &[Deployment], window: &Window) -> Element {
+fn drawing(name: &str, lane: &[Deployment], window: &TimelineRange) -> Element {
     let segments = lane
         .iter()
         .filter(|it| it.until.is_none_or(|at| at >= window.start));
@@ -154,7 +154,7 @@ fn lane_text(name: &str, lane: &[Deployment]) -> String {
     }
 }
 
-fn segment(deployment: &Deployment, window: &Window) -> Element {
+fn segment(deployment: &Deployment, window: &TimelineRange) -> Element {
     let from = window.percent(deployment.from);
     let until = window.percent(deployment.until.unwrap_or(window.now));
     let width = (until - from).max(0.4);
@@ -193,7 +193,7 @@ fn label(text: &str, percent: f64) -> Option<Element> {
     }
 }
 
-fn axis(window: &Window) -> Element {
+fn axis(window: &TimelineRange) -> Element {
     let ticks = (0..TICKS).map(|tick| {
         let seconds = SignedDuration::from_secs(window.seconds * tick / TICKS);
         let at = window.start.saturating_add(seconds).unwrap_or(window.start);
@@ -271,7 +271,7 @@ mod tests {
             (5 * 86_400, "7 days"),
             (400 * 86_400, "90 days"),
         ] {
-            let window = Window::around(before(age), now);
+            let window = TimelineRange::around(before(age), now);
             assert_eq!(window.name, expected);
             assert!((window.percent(now) - 100.0).abs() < f64::EPSILON);
             assert!(window.percent(before(age)) >= 0.0);

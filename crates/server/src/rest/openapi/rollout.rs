@@ -13,7 +13,7 @@ pub(super) fn rollout(text: &Value) -> Value {
         "target": text, "state": {"type": "string", "enum": states}, "batch": count,
         "url": optional, "runs": optional, "message": optional,
     }});
-    let waves = ["done", "under way", "waiting"];
+    let waves = ["done", "in progress", "waiting"];
     let wave = json!({"type": "object", "required": ["number", "state", "targets"], "properties": {
         "number": {"type": "integer"}, "takes": text,
         "state": {"type": "string", "enum": waves},
@@ -29,7 +29,7 @@ pub(super) fn rollout(text: &Value) -> Value {
     }});
     json!({"type": "object", "required": ["promotion", "revision", "state", "waves"], "properties": {
         "promotion": text, "revision": text,
-        "state": {"type": "string", "enum": ["under way", "stopped", "ended"]},
+        "state": {"type": "string", "enum": ["in progress", "stopped", "ended"]},
         "stopped": stop, "waitsFor": waits_for,
         "waves": {"type": "array", "items": wave},
     }})

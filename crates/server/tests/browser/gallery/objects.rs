@@ -4,6 +4,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 use testbed::forge::Forge;
 
+use super::orders;
 use crate::{
     checks,
     leaf::{deployment, helm_labels, put, put_pod, release, source},
@@ -11,11 +12,11 @@ use crate::{
     world::{World, pipeline},
 };
 
-const VERSION: &str = "pipelines.weave.works/v1alpha1";
+pub(super) const VERSION: &str = "pipelines.weave.works/v1alpha1";
 const DIGEST: &str = "sha256:0123456789012345678901234567890123456789012345678901234567890123";
 
 /// A time in the past.
-fn hours_ago(hours: i64) -> String {
+pub(super) fn hours_ago(hours: i64) -> String {
     let ago = SignedDuration::from_hours(hours);
     Timestamp::now().saturating_sub(ago).unwrap().to_string()
 }
@@ -33,13 +34,15 @@ pub(super) fn something_of_everything(world: &World) {
     let mut new = pipeline("ingress");
     new["metadata"]["namespace"] = json!("platform");
     world.create(&new);
-    orders(world);
+    orders::orders(world);
+    orders::rejected(world);
+    shared(world);
     leaves(world);
     checks::verdicts(world);
     changes(world);
 }
 
-fn create(world: &World, object: &Value) {
+pub(super) fn create(world: &World, object: &Value) {
     world.runtime.block_on(put(&world.server, object));
 }
 
@@ -57,133 +60,14 @@ fn leaves(world: &World) {
     world.create_trigger("build", "app");
 }
 
-/// A pipeline that waits for the second of two approvals, after a release that failed and was rolled back.
-fn orders(world: &World) {
-    let mut object = pipeline("orders");
-    let spec = &mut object["spec"];
-    spec["environments"] = json!([
-        {"name": "dev", "targets": [{"namespace": "dev"}]},
-        {"name": "staging", "targets": [{"namespace": "staging"}], "verify": {"checks": ["smoke"]}},
-        {"name": "prod", "targets": [{"namespace": "prod"}]},
-    ]);
-    spec["checks"] = json!([{"name": "smoke", "external": {}}]);
-    spec["promotion"]["soak"] = json!("30m");
-    spec["promotion"]["approvalPolicy"] = policy();
-    let ran = |revisions: &[(&str, i64)]| -> Vec<Value> {
-        let all = revisions.iter().map(|(revision, hours)| {
-            let at = hours_ago(*hours);
-            json!({"revision": revision, "version": revision, "firstReadyAt": at, "allReadyAt": at, "checkedAt": at})
-        });
-        all.collect()
-    };
-    let targets = |clusters: &[&str], revision: &str, hours: i64| -> Vec<Value> {
-        let all = clusters.iter().map(|cluster| {
-            let mut target = target(cluster, revision, true);
-            target["readySince"] = json!(hours_ago(hours));
-            target["version"] = json!(revision);
-            target
-        });
-        all.collect()
-    };
-    let smoke = json!({
-        "run": "orders-smoke", "check": "smoke", "cause": "Verify", "revision": "6.3.0",
-        "verdict": "Passed", "message": "12 of 12 requests", "at": hours_ago(2),
-    });
+/// A second pipeline that promotes basket in prod.
+fn shared(world: &World) {
+    let mut object = pipeline("basket-eu");
+    object["spec"]["appRef"]["name"] = json!("basket");
     object["status"] = json!({"environments": {
-        "dev": {"targets": targets(&["eu"], "6.3.0", 3), "ran": ran(&[("6.3.0", 3), ("6.2.0", 40), ("6.1.0", 100)])},
-        "staging": {
-            "targets": targets(&["eu", "us"], "6.3.0", 2), "checks": [smoke],
-            "ran": ran(&[("6.3.0", 2), ("6.2.0", 38), ("6.1.0", 95)]),
-        },
-        "prod": {
-            "targets": targets(&["eu", "us", "asia"], "6.1.0", 30), "ran": ran(&[("6.1.0", 90)]),
-            "promotion": {"name": "orders-prod-2", "revision": "6.3.0", "phase": "AwaitingApproval"},
-        },
+        "dev": {"targets": [target("dev", "6.2.0", true)]}, "prod": {"targets": [target("eu", "6.2.0", true)]},
     }});
     world.create(&object);
-    promotions(world);
-}
-
-fn policy() -> Value {
-    json!({"count": 2, "from": [{"group": "sre"}], "notRequester": true})
-}
-
-/// A promotion into prod; its name begins with that of the pipeline.
-fn promotion(name: &str, (from, to): (&str, &str), extra: &Value, status: &Value) -> Value {
-    let of = name.split('-').next().unwrap();
-    let mut spec = json!({
-        "pipeline": of, "environment": "prod", "revision": to, "version": to, "replaces": from,
-        "ordinal": 0, "needsApproval": true, "approvalPolicy": policy(),
-        "strategy": pipeline(of)["spec"]["promotion"]["strategy"],
-    });
-    for (key, value) in extra.as_object().unwrap() {
-        spec[key] = value.clone();
-    }
-    json!({
-        "apiVersion": VERSION, "kind": "Promotion",
-        "metadata": {"name": name, "namespace": "shop", "labels": {"pipelines.weave.works/pipeline": of}},
-        "spec": spec, "status": status,
-    })
-}
-
-fn promotions(world: &World) {
-    let url = |number: u64| format!("https://forge.example/shop/pulls/{number}");
-    let failed = json!({
-        "phase": "Failed", "reason": "CheckFailed", "finishedAt": hours_ago(36), "url": url(3),
-        "message": "smoke failed in prod: 2 of 12 requests were answered with 503",
-    });
-    let back = json!({"phase": "Succeeded", "finishedAt": hours_ago(35), "url": url(4)});
-    let approval = json!({
-        "by": "bea", "group": "sre", "at": hours_ago(1), "note": "tested on staging", "changeDigest": "sha256:1",
-    });
-    let merges = json!({
-        "phase": "WaitingForMerge", "reason": "WaitingForMerge", "url": url(7),
-        "message": "waits until somebody merges the pull request",
-    });
-    let commit = |id: &str, title: &str| json!({"id": id, "title": title, "author": "Cy"});
-    let change = json!({
-        "digest": "sha256:1",
-        "edits": [{
-            "file": "clusters/prod/orders.yaml", "path": "HelmRelease/orders spec.chart.spec.version",
-            "old": "6.1.0", "new": "6.3.0",
-        }],
-        "commits": {
-            "from": "4f2a9c1d00", "to": "b7e01f5c00", "total": 14,
-            "url": "https://forge.example/orders/compare/6.1.0...6.3.0",
-            "newest": [commit("b7e01f5c00", "Retry payments once"), commit("90c1aa7e00", "Show the tax of an order")],
-        },
-    });
-    let waits = json!({
-        "phase": "AwaitingApproval", "reason": "AwaitingApproval", "change": change,
-        "message": "6.3.0 needs 1 more approval to enter prod",
-    });
-    for mut object in [
-        promotion(
-            "checkout-prod",
-            ("6.1.0", "6.2.0"),
-            &json!({"needsApproval": false}),
-            &merges,
-        ),
-        promotion("orders-prod-0", ("6.1.0", "6.2.0"), &json!({}), &failed),
-        promotion(
-            "orders-prod-1",
-            ("6.2.0", "6.1.0"),
-            &json!({"cause": "orders-prod-0"}),
-            &back,
-        ),
-        promotion(
-            "orders-prod-2",
-            ("6.1.0", "6.3.0"),
-            &json!({"approvals": [approval]}),
-            &waits,
-        ),
-    ] {
-        let of = object["spec"]["pipeline"].as_str().unwrap().to_owned();
-        let uid = world.pipeline(&of).metadata.uid;
-        object["metadata"]["ownerReferences"] =
-            json!([{"apiVersion": VERSION, "kind": "Pipeline", "name": of, "uid": uid}]);
-        create(world, &object);
-    }
 }
 
 /// A pipeline whose revisions are digests and commits.
@@ -226,7 +110,10 @@ fn frozen() -> Value {
     object["status"] = json!({
         "freezes": [{"name": "stop", "reason": "incident 7", "environments": ["prod"], "times": {}}],
         "environments": {
-            "dev": {"targets": [target("eu", "6.2.0", true)]}, "prod": {"targets": [target("eu", "6.1.0", true)]},
+            "dev": {"targets": [target("eu", "6.2.0", true)]},
+            "prod": {"targets": [target("eu", "6.1.0", true)], "hold": {
+                "reason": "Frozen", "message": "prod is frozen by stop (incident 7), 6.2.0 waits; resolved by deleting it",
+            }},
         },
     });
     object

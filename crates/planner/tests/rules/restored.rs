@@ -1,0 +1,188 @@
+//! A hub that is restored without any status: promotions tell what ran and what is not proposed again.
+
+use api::promotion::Phase;
+use planner::{ExternalAction, Plan, PullRequestLookup, pull_request_lookup};
+
+use crate::drawing::{World, draw, now};
+
+/// The drawing after its hub was restored and its pipeline was reconciled.
+fn restored(drawing: &str) -> (World, Plan) {
+    let mut world = draw(drawing);
+    let mut observed = world.model();
+    for environment in observed.environments.values_mut() {
+        (environment.rejected, environment.ran) = (Vec::new(), Vec::new());
+    }
+    world.pipeline.status = None;
+    world.promotions.iter_mut().for_each(|it| it.status = None);
+    let model = planner::rebuild(&world.pipeline, observed, &world.promotions, now());
+    let plan = planner::plan(&world.pipeline, &model, &world.promotions, now());
+    world.pipeline.status = Some(planner::apply(&plan, &model, now()));
+    (world, plan)
+}
+
+fn rejected(drawing: &str) -> Vec<String> {
+    let (_, plan) = restored(drawing);
+    plan.environments["prod"].rejected.clone()
+}
+
+#[test]
+fn what_ended_is_not_proposed_again() {
+    let rolled_back = "dev[2.0.0 ok] > prod[1.0.0 ok]
+         promotion prod 2.0.0 Succeeded instead 1.0.0
+         promotion prod 1.0.0 Succeeded asked r1 back instead 2.0.0";
+    assert_eq!(rejected(rolled_back), ["2.0.0"]);
+    let (world, plan) = restored(rolled_back);
+    let starts = |plan: &Plan| format!("{:?}", plan.steps).contains("StartPromotion");
+    assert!(!starts(&plan), "{:?}", plan.steps);
+    let ran = world.model().environments["prod"].ran.clone();
+    let ran: Vec<_> = ran.iter().map(|it| it.revision.as_str()).collect();
+    assert_eq!(ran, ["2.0.0", "1.0.0"]);
+    for (drawing, expected) in [
+        // Its pull request may have been closed.
+        (
+            "promotion prod 2.0.0 Abandoned\npromotion prod 1.0.0 Succeeded asked r1",
+            &["2.0.0"][..],
+        ),
+        // It was promoted again after the rollback, and may be under way.
+        (
+            "promotion prod 2.0.0 Succeeded\npromotion prod 1.0.0 Succeeded asked r1 back instead 2.0.0
+             promotion prod 2.0.0 #1 WaitingForMerge asked r2",
+            &[],
+        ),
+        // A rollback that was taken back leaves nothing.
+        (
+            "promotion prod 1.0.0 asked r1 back instead 2.0.0 cancelled",
+            &[],
+        ),
+        ("promotion prod 2.0.0 WaitingForMerge instead 1.0.0", &[]),
+        // What is older is not proposed anyway.
+        (
+            "promotion prod 0.9.0 Succeeded\npromotion prod 1.0.0 Succeeded instead 0.9.0",
+            &[],
+        ),
+    ] {
+        let drawing = format!("dev[2.0.0 ok] > prod[1.0.0 ok]\n{drawing}");
+        assert_eq!(rejected(&drawing), expected, "{drawing}");
+    }
+}
+
+/// Nobody knows which targets of a rollout were started.
+#[test]
+fn a_rollout_is_not_begun_again() {
+    let drawing = "dev[2.0.0 ok] > prod[2.0.0 ok on c1, 1.0.0 ok on c2]
+         promotion prod 2.0.0 Running instead 1.0.0";
+    let (mut world, _) = restored(drawing);
+    let input = |world: &World| {
+        let input = planner::AttemptInput {
+            pipeline: Some(&world.pipeline),
+            promotions: &world.promotions,
+            pull_request: planner::ObservedPullRequest::Missing,
+            edited: false,
+        };
+        planner::attempt(&world.promotions[0], &input, now())
+    };
+    assert_eq!(input(&world).action, ExternalAction::CarryOut, "no rollout");
+    world.promotions[0].spec.rollout = Some(api::pipeline::Rollout::default());
+    let ended = input(&world);
+    assert_eq!(ended.status.reason.as_deref(), Some("StatusLost"));
+    assert_eq!(ended.action, ExternalAction::Nothing);
+    let mut observed = world.model();
+    observed
+        .environments
+        .get_mut("prod")
+        .unwrap()
+        .rejected
+        .clear();
+    world.pipeline.status = None;
+    let rebuilt = planner::rebuild(&world.pipeline, observed, &world.promotions, now());
+    assert_eq!(rebuilt.environments["prod"].rejected, ["2.0.0"]);
+}
+
+/// What ran without a rollback and was replaced at a person's request.
+#[test]
+fn what_was_replaced_stays_replaced() {
+    let (_, plan) = restored(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 1.0.0 Succeeded asked r1 instead 2.0.0",
+    );
+    let prod = &plan.environments["prod"];
+    assert!(plan.steps.is_empty(), "{:?}", plan.steps);
+    let ran: Vec<_> = prod.ran.iter().map(|it| it.revision.as_str()).collect();
+    assert_eq!(ran, ["2.0.0"]);
+}
+
+#[test]
+fn a_status_that_was_not_lost_is_left_alone() {
+    let world = draw(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]
+         promotion prod 2.0.0 Succeeded
+         promotion prod 1.0.0 Succeeded asked r1 back instead 2.0.0",
+    );
+    let (pipeline, model) = (&world.pipeline, world.model());
+    let rebuilt = planner::rebuild(pipeline, model.clone(), &world.promotions, now());
+    assert_eq!(rebuilt, model);
+    let mut fresh = world.pipeline.clone();
+    fresh.status = None;
+    let rebuilt = planner::rebuild(&fresh, model.clone(), &[], now());
+    assert_eq!(rebuilt, model, "a pipeline without promotions is new");
+}
+
+/// The rollback that a person requested long ago passes the gate `order`.
+#[test]
+fn only_the_last_promotion_of_a_site_goes_on() {
+    let (world, _) = restored(
+        "dev[3.0.0 ok] > prod[2.0.0 ok]
+         promotion prod 1.0.0 Succeeded asked r1 back instead 1.5.0
+         promotion prod 3.0.0 WaitingForMerge instead 2.0.0",
+    );
+    let next = |index: usize| {
+        let input = planner::AttemptInput {
+            pipeline: Some(&world.pipeline),
+            promotions: &world.promotions,
+            pull_request: planner::ObservedPullRequest::Missing,
+            edited: false,
+        };
+        let promotion = &world.promotions[index];
+        let lookup = pull_request_lookup(promotion, &input, now());
+        (lookup, planner::attempt(promotion, &input, now()))
+    };
+    let (lookup, ended) = next(0);
+    assert_eq!(lookup, PullRequestLookup::Skip);
+    assert_eq!(ended.action, ExternalAction::Nothing);
+    assert_eq!(ended.status.phase, Some(Phase::Superseded));
+    assert_eq!(ended.status.reason.as_deref(), Some("StatusLost"));
+    let (lookup, last) = next(1);
+    assert_eq!(
+        lookup,
+        PullRequestLookup::Skip,
+        "the other one has to end first"
+    );
+    assert_eq!(last.status.phase, Some(Phase::Running));
+}
+
+/// A promotion that is created after the restore begins even if the clock was set back.
+#[test]
+fn a_promotion_that_is_newer_than_the_restore_begins() {
+    let (mut world, _) = restored(
+        "dev[3.0.0 ok] > prod[2.0.0 ok]
+         promotion prod 3.0.0 WaitingForMerge instead 2.0.0
+         promotion prod 2.0.0 Succeeded instead 1.0.0",
+    );
+    let status = world.pipeline.status.as_mut().unwrap();
+    status.rebuilt_at = Some(crate::drawing::ago("2h"));
+    status
+        .environments
+        .get_mut("prod")
+        .unwrap()
+        .rejected
+        .clear();
+    let ended = world.promotions.last_mut().unwrap();
+    ended.status.get_or_insert_default().phase = Some(Phase::Succeeded);
+    let input = planner::AttemptInput {
+        pipeline: Some(&world.pipeline),
+        promotions: &world.promotions,
+        pull_request: planner::ObservedPullRequest::Missing,
+        edited: false,
+    };
+    let next = planner::attempt(&world.promotions[0], &input, now());
+    assert_eq!(next.action, ExternalAction::CarryOut);
+}

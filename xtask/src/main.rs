@@ -14,6 +14,7 @@ mod mutants;
 mod sbom;
 mod simulate;
 mod soak;
+mod suites;
 mod test;
 
 use std::io::Write;

@@ -6,7 +6,7 @@ use anyhow::bail;
 
 use crate::{
     command::{cargo, is_installed, run},
-    counts, kube,
+    counts, kube, suites,
 };
 
 /// Programs that tests need, and their Debian packages.
@@ -56,13 +56,13 @@ pub(crate) fn test() -> anyhow::Result<()> {
     if let Err(error) = install_missing(COUNTER) {
         eprintln!("WARNING: instructions will not be counted: {error:#}");
     }
-    let mut all = cargo(&["test", "--workspace", "--locked"]);
-    if env::var_os(SEED.0).is_none() {
-        all.env(SEED.0, SEED.1);
-    }
-    run(&mut all)?;
+    let mut all = suites::build()?;
     // The same suite again, with the file store.
-    run(suite("conformance").env("SLUICE_TEST_API", "file"))?;
+    let conformance = all.iter().find(|it| it.name == "apiserver conformance");
+    let with_file_store = conformance.map(|it| it.with("SLUICE_TEST_API", "file"));
+    all.extend(with_file_store);
+    let seed = env::var(SEED.0).unwrap_or_else(|_| SEED.1.to_owned());
+    suites::run(all, (SEED.0, &seed))?;
     counts::counts(false)
 }
 

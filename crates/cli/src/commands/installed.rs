@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use k8s_openapi::api::{
-    apps::v1::Deployment,
-    core::v1::{Service, ServicePort},
+use kube::{
+    Api, Client, ResourceExt,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
 };
-use kube::{Api, Client, ResourceExt, api::ListParams};
+use serde_json::Value;
 
 /// The label of the objects in the chart and the plain manifests, and its value.
 const NAME_LABEL: &str = "app.kubernetes.io/name";
@@ -61,31 +61,42 @@ pub(super) async fn controllers(
         };
         return Ok((version, Ok(vec![controller])));
     }
-    let deployments: Api<Deployment> = Api::all(client.clone());
-    let listed = deployments.list(&ListParams::default()).await;
-    let found = listed.map(|list| list.items.iter().filter_map(controller).collect());
+    let listed = all(client, "apps", "Deployment").await;
+    let found = listed.map(|list| list.iter().filter_map(controller).collect());
     Ok((version, found))
 }
 
-fn controller(deployment: &Deployment) -> Option<InstalledController> {
-    if !is_ours(deployment.labels()) {
-        return None;
-    }
-    let spec = deployment.spec.as_ref()?.template.spec.as_ref()?;
+/// The objects of a kind with the labels of Sluice, in all namespaces.
+async fn all(client: &Client, group: &str, kind: &str) -> kube::Result<Vec<DynamicObject>> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk(group, "v1", kind));
+    let api: Api<DynamicObject> = Api::all_with(client.clone(), &resource);
+    let listed = api.list(&ListParams::default()).await?.items;
+    Ok(listed
+        .into_iter()
+        .filter(|it| is_ours(it.labels()))
+        .collect())
+}
+
+fn controller(deployment: &DynamicObject) -> Option<InstalledController> {
+    let containers = deployment.data.pointer("/spec/template/spec/containers")?;
     let runs_sluice = |command: &String| command.ends_with("/sluice");
-    let container = spec.containers.iter().find(|container| {
-        let mut command = container.command.iter().flatten();
-        command.any(runs_sluice)
-    })?;
-    let status = deployment.status.as_ref();
-    let available = status.and_then(|status| status.available_replicas);
+    let mut containers = containers.as_array()?.iter();
+    let container = containers.find(|it| texts(&it["command"]).iter().any(runs_sluice))?;
+    let available = deployment.data["status"]["availableReplicas"].as_u64();
     let (namespace, name) = (deployment.namespace()?, deployment.name_any());
     Some(InstalledController {
         deployment: Some(format!("{namespace}/{name}")),
-        version: tag(container.image.as_deref().unwrap_or_default()).to_owned(),
+        version: tag(container["image"].as_str().unwrap_or_default()).to_owned(),
         is_available: available.unwrap_or(0) > 0,
-        flags: container.args.clone().unwrap_or_default(),
+        flags: texts(&container["args"]),
     })
+}
+
+fn texts(list: &Value) -> Vec<String> {
+    let texts = list.as_array().into_iter().flatten();
+    texts
+        .filter_map(|it| it.as_str().map(str::to_owned))
+        .collect()
 }
 
 /// The tag or digest of an image.
@@ -99,22 +110,17 @@ fn tag(image: &str) -> &str {
 
 /// The Services of Sluice with a port of this name.
 pub(super) async fn services(client: &Client, port: &str) -> kube::Result<Vec<InstalledService>> {
-    let services: Api<Service> = Api::all(client.clone());
-    let listed = services.list(&ListParams::default()).await?;
-    let found = listed.items.iter().filter_map(|it| service(it, port));
-    Ok(found.collect())
+    let services = all(client, "", "Service").await?;
+    Ok(services.iter().filter_map(|it| service(it, port)).collect())
 }
 
-fn service(service: &Service, port: &str) -> Option<InstalledService> {
-    if !is_ours(service.labels()) {
-        return None;
-    }
-    let ports = service.spec.as_ref()?.ports.as_deref()?;
-    let is_it = |it: &&ServicePort| it.name.as_deref() == Some(port);
+fn service(service: &DynamicObject, port: &str) -> Option<InstalledService> {
+    let mut ports = service.data["spec"]["ports"].as_array()?.iter();
+    let number = ports.find(|it| it["name"] == port)?["port"].as_i64()?;
     Some(InstalledService {
         namespace: service.namespace()?,
         name: service.name_any(),
-        port: ports.iter().find(is_it)?.port,
+        port: i32::try_from(number).ok()?,
         helm_release: service.annotations().get(HELM_RELEASE).cloned(),
     })
 }

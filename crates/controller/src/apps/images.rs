@@ -36,6 +36,8 @@ const BATCH_SIZE: usize = 64;
 const ONE_AFTER_THE_OTHER: usize = 1;
 /// For an app that changed, the kinds are listed at the same time: its pipeline's status waits for them.
 const ALL_AT_ONCE: usize = 3;
+/// All workloads of a cluster are read in pages: the whole list would stay in the allocator's memory.
+const PAGE_SIZE: u32 = 500;
 const CANCELLED: &str = "images could not be read: the list was cancelled";
 
 /// Namespace and name of an app.
@@ -191,6 +193,7 @@ pub(super) async fn fill(watch: &AppWatch, scope: &str) {
         selector: &labels.0,
         kinds: WorkloadKinds::ALL,
         concurrency: ONE_AFTER_THE_OTHER,
+        page_size: Some(PAGE_SIZE),
     };
     let read = all(&watch.client, scope, &workloads, &labels);
     let read = tokio::time::timeout(TIMEOUT, read).await;
@@ -315,6 +318,7 @@ async fn of_apps(
         selector: &selector,
         kinds,
         concurrency: ALL_AT_ONCE,
+        page_size: None,
     };
     match all(client, "", &workloads, &labels).await {
         Err(kube::Error::Api(status)) if status.code == 403 => {

@@ -2,21 +2,19 @@
 //!
 //! The Job has the name of the check run and the check run as its owner: a second attempt after a crash finds
 //! the first, and a Job of that name with another owner is never taken for ours. Kubernetes stops it after the
-//! check's timeout and deletes it with the check run.
+//! check's timeout and deletes it with the check run. Templates are copied as they are, with fields of newer
+//! versions of Kubernetes.
 
 use std::time::Duration;
 
 use api::{CheckRun, names::CHECK_ANNOTATION, pipeline::JobCheck};
-use k8s_openapi::api::{
-    batch::v1::{CronJob, Job, JobTemplateSpec},
-    core::v1::{Container, EnvVar},
-};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{
     Api, Resource, ResourceExt,
-    api::{ObjectMeta, PostParams},
+    api::{ApiResource, DynamicObject, GroupVersionKind, ObjectMeta, PostParams, TypeMeta},
 };
 use planner::Measurement;
+use serde_json::{Value, json};
 use tokio::time::timeout;
 
 use super::{CheckReconciler, uid, unknown};
@@ -41,9 +39,8 @@ async fn find_or_create(
     reconciler: &CheckReconciler,
     run: &CheckRun,
     check: &JobCheck,
-) -> Result<Job, Measurement> {
-    let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
-    let jobs: Api<Job> = Api::namespaced(reconciler.hub.clone(), namespace);
+) -> Result<DynamicObject, Measurement> {
+    let jobs = batch_api(reconciler, run, &job_resource());
     let name = run.name_any();
     if let Some(job) = bounded(jobs.get_opt(&name), "get Jobs").await? {
         return owned(run, job);
@@ -80,8 +77,22 @@ async fn find_or_create(
     }
 }
 
+fn job_resource() -> ApiResource {
+    ApiResource::from_gvk(&GroupVersionKind::gvk("batch", "v1", "Job"))
+}
+
+/// Objects of a kind in the namespace of the check run.
+fn batch_api(
+    reconciler: &CheckReconciler,
+    run: &CheckRun,
+    resource: &ApiResource,
+) -> Api<DynamicObject> {
+    let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
+    Api::namespaced_with(reconciler.hub.clone(), namespace, resource)
+}
+
 /// A Job, if the check run is its owner.
-fn owned(run: &CheckRun, job: Job) -> Result<Job, Measurement> {
+fn owned(run: &CheckRun, job: DynamicObject) -> Result<DynamicObject, Measurement> {
     let is_ours = |uid_of_owner: &str| uid_of_owner == uid(run);
     if job.owner_references().iter().any(|it| is_ours(&it.uid)) {
         return Ok(job);
@@ -96,9 +107,10 @@ async fn from_template(
     reconciler: &CheckReconciler,
     run: &CheckRun,
     check: &JobCheck,
-) -> Result<Job, Measurement> {
+) -> Result<DynamicObject, Measurement> {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("batch", "v1", "CronJob"));
+    let cron_jobs = batch_api(reconciler, run, &resource);
     let namespace = run.metadata.namespace.as_deref().unwrap_or_default();
-    let cron_jobs: Api<CronJob> = Api::namespaced(reconciler.hub.clone(), namespace);
     let name = check.cron_job_ref.name.as_str();
     let missing = || {
         let text = format!("there is no CronJob {name} in {namespace}; create it, suspended");
@@ -110,40 +122,50 @@ async fn from_template(
     let cron_job = bounded(cron_jobs.get_opt(name), "get CronJobs").await?;
     let cron_job = cron_job.ok_or_else(missing)?;
     let allows = cron_job.annotations().get(CHECK_ANNOTATION);
-    let spec = cron_job.spec.clone().unwrap_or_default();
-    if allows.map(String::as_str) != Some("true") || spec.suspend != Some(true) {
+    let is_suspended = cron_job.data["spec"]["suspend"] == json!(true);
+    if allows.map(String::as_str) != Some("true") || !is_suspended {
         let text = format!(
             "the CronJob {name} is not for checks: suspend it and set its annotation \
              {CHECK_ANNOTATION} to \"true\""
         );
         return Err(unknown("CronJobNotAllowed", text, true));
     }
-    Ok(job_of(run, spec.job_template))
+    Ok(job_of(run, &cron_job.data["spec"]["jobTemplate"]))
 }
 
-fn job_of(run: &CheckRun, template: JobTemplateSpec) -> Job {
-    let described = template.metadata.unwrap_or_default();
-    let mut spec = template.spec.unwrap_or_default();
-    let pod = spec.template.spec.get_or_insert_default();
-    let first = pod.init_containers.iter_mut().flatten();
-    for container in first.chain(&mut pod.containers) {
-        set_variables(container, run);
+fn job_of(run: &CheckRun, template: &Value) -> DynamicObject {
+    let described = |field: &str| {
+        let texts = template["metadata"][field].clone();
+        serde_json::from_value(texts).unwrap_or_default()
+    };
+    let mut spec = template["spec"].clone();
+    for list in ["initContainers", "containers"] {
+        let containers = spec.pointer_mut(&format!("/template/spec/{list}"));
+        for container in containers
+            .and_then(Value::as_array_mut)
+            .into_iter()
+            .flatten()
+        {
+            set_variables(container, run);
+        }
     }
     let seconds = planner::timeout_of(&run.spec.check).as_secs().max(1);
-    let seconds = i64::try_from(seconds).unwrap_or(i64::MAX);
-    let deadline = spec.active_deadline_seconds.unwrap_or(seconds);
-    spec.active_deadline_seconds = Some(deadline.min(seconds));
-    Job {
+    let deadline = spec["activeDeadlineSeconds"].as_u64().unwrap_or(seconds);
+    spec["activeDeadlineSeconds"] = json!(deadline.min(seconds));
+    DynamicObject {
+        types: Some(TypeMeta {
+            api_version: "batch/v1".to_owned(),
+            kind: "Job".to_owned(),
+        }),
         metadata: ObjectMeta {
             name: Some(run.name_any()),
             namespace: run.metadata.namespace.clone(),
-            labels: described.labels,
-            annotations: described.annotations,
+            labels: described("labels"),
+            annotations: described("annotations"),
             owner_references: Some(owner(run).into_iter().collect()),
             ..ObjectMeta::default()
         },
-        spec: Some(spec),
-        status: None,
+        data: json!({ "spec": spec }),
     }
 }
 
@@ -157,7 +179,7 @@ fn owner(run: &CheckRun) -> Option<OwnerReference> {
 }
 
 /// Tells a container what it checks.
-fn set_variables(container: &mut Container, run: &CheckRun) {
+fn set_variables(container: &mut Value, run: &CheckRun) {
     let spec = &run.spec;
     let variables = [
         ("SLUICE_PIPELINE", &spec.pipeline),
@@ -165,24 +187,20 @@ fn set_variables(container: &mut Container, run: &CheckRun) {
         ("SLUICE_REVISION", &spec.revision),
         ("SLUICE_VERSION", &spec.version),
     ];
-    let present = container.env.get_or_insert_default();
-    present.retain(|it| variables.iter().all(|(name, _)| it.name != *name));
-    present.extend(variables.map(|(name, value)| EnvVar {
-        name: name.to_owned(),
-        // A dollar sign would refer to another variable.
-        value: Some(value.replace('$', "$$")),
-        value_from: None,
-    }));
+    let mut present = container["env"].as_array().cloned().unwrap_or_default();
+    present.retain(|it| variables.iter().all(|(name, _)| it["name"] != **name));
+    // A dollar sign would refer to another variable.
+    let variable =
+        |(name, value): (&str, &String)| json!({"name": name, "value": value.replace('$', "$$")});
+    present.extend(variables.map(variable));
+    container["env"] = Value::Array(present);
 }
 
-fn result_of(job: &Job) -> Measurement {
-    let status = job.status.as_ref();
-    let conditions = status
-        .and_then(|it| it.conditions.as_deref())
-        .unwrap_or_default();
+fn result_of(job: &DynamicObject) -> Measurement {
+    let conditions = job.data["status"]["conditions"].as_array();
     let is_true = |kind: &str| {
-        let found = conditions.iter().find(|it| it.type_ == kind);
-        found.filter(|it| it.status == "True")
+        let mut conditions = conditions.into_iter().flatten();
+        conditions.find(|it| it["type"] == kind && it["status"] == "True")
     };
     if is_true("Complete").is_some() {
         return Measurement::Passed { observed: None };
@@ -190,7 +208,7 @@ fn result_of(job: &Job) -> Measurement {
     let Some(failed) = is_true("Failed") else {
         return Measurement::Pending;
     };
-    let reason = failed.reason.as_deref().unwrap_or("no reason given");
+    let reason = failed["reason"].as_str().unwrap_or("no reason given");
     Measurement::Failed {
         reason: "JobFailed".to_owned(),
         message: format!(

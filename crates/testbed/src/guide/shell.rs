@@ -249,29 +249,35 @@ impl Shell {
             .env("STATE", &state)
             .current_dir(self.folder())
             .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
             .kill_on_drop(true);
         Ok(command)
     }
 
-    /// Runs a command and stores its output. Returns whether it succeeded, and its exit status.
+    /// Runs a command and stores its output, also if it does not finish in time. Returns whether it succeeded,
+    /// and its exit status.
     async fn finish(&mut self, mut command: Command, input: &str) -> Result<(bool, String), Error> {
+        let files = [".stdout", ".stderr"].map(|name| self.folder().join(name));
+        let create = |path: &PathBuf| std::fs::File::create(path).map_err(system("creating a log"));
+        command
+            .stdout(create(&files[0])?)
+            .stderr(create(&files[1])?);
         let running = async {
             let mut child = command.spawn()?;
             if let Some(mut stdin) = child.stdin.take() {
                 // Fails if the command does not read its input.
                 let _ = stdin.write_all(input.as_bytes()).await;
             }
-            child.wait_with_output().await
+            child.wait().await
         };
-        let Ok(output) = tokio::time::timeout(BLOCK_TIMEOUT, running).await else {
+        let status = tokio::time::timeout(BLOCK_TIMEOUT, running).await;
+        let text =
+            |path| String::from_utf8_lossy(&std::fs::read(path).unwrap_or_default()).into_owned();
+        self.output = files.iter().map(text).collect();
+        let Ok(status) = status else {
             return Ok((false, format!("not finished after {BLOCK_TIMEOUT:?}")));
         };
-        let output = output.map_err(system("running bash"))?;
-        let text = |bytes| String::from_utf8_lossy(bytes).into_owned();
-        self.output = text(&output.stdout) + &text(&output.stderr);
-        Ok((output.status.success(), output.status.to_string()))
+        let status = status.map_err(system("running bash"))?;
+        Ok((status.success(), status.to_string()))
     }
 }
 

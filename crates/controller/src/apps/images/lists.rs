@@ -3,15 +3,12 @@
 use std::collections::BTreeMap;
 
 use futures::{FutureExt, StreamExt, TryStreamExt, future::try_join_all, stream};
-use k8s_openapi::api::{
-    apps::v1::{DaemonSet, Deployment, StatefulSet},
-    core::v1::PodSpec,
-};
 use kube::{
-    Api, Client, Resource,
-    api::{GetParams, ListParams},
+    Client, Resource,
+    api::{ApiResource, DynamicObject, GetParams, GroupVersionKind, ListParams},
+    core::Request,
 };
-use serde::de::DeserializeOwned;
+use serde::{Deserialize, de::DeserializeOwned};
 
 use super::{AppLabels, AppWorkloads, WorkloadKinds, WorkloadsByApp, sorted};
 use crate::apps::Workload;
@@ -21,6 +18,8 @@ pub(super) struct WorkloadSelection<'a> {
     pub(super) selector: &'a str,
     pub(super) kinds: WorkloadKinds,
     pub(super) concurrency: usize,
+    /// Lists the newest state in pages instead of what the API server has cached, which comes whole.
+    pub(super) page_size: Option<u32>,
 }
 
 /// The selected workloads by app, in one namespace or (empty `scope`) in all.
@@ -57,16 +56,16 @@ async fn selected(
     scope: &str,
     workloads: &WorkloadSelection<'_>,
 ) -> Result<Vec<ListedWorkload>, kube::Error> {
-    let (selector, kinds) = (workloads.selector, workloads.kinds);
+    let kinds = workloads.kinds;
     let mut lists = Vec::new();
-    if kinds.deployments {
-        lists.push(list::<Deployment>(client, scope, selector).boxed());
-    }
-    if kinds.stateful_sets {
-        lists.push(list::<StatefulSet>(client, scope, selector).boxed());
-    }
-    if kinds.daemon_sets {
-        lists.push(list::<DaemonSet>(client, scope, selector).boxed());
+    for (is_selected, kind) in [
+        (kinds.deployments, "Deployment"),
+        (kinds.stateful_sets, "StatefulSet"),
+        (kinds.daemon_sets, "DaemonSet"),
+    ] {
+        if is_selected {
+            lists.push(list(client, scope, kind, workloads).boxed());
+        }
     }
     let lists = stream::iter(lists).buffered(workloads.concurrency);
     lists.try_concat().await
@@ -79,11 +78,7 @@ pub(super) async fn by_name(
 ) -> Result<AppWorkloads, kube::Error> {
     let read = workloads
         .iter()
-        .map(|workload| match workload.kind.as_str() {
-            "Deployment" => get::<Deployment>(client, workload).boxed(),
-            "StatefulSet" => get::<StatefulSet>(client, workload).boxed(),
-            _ => get::<DaemonSet>(client, workload).boxed(),
-        });
+        .map(|workload| get(client, workload).boxed());
     let read = try_join_all(read).await?;
     let mut found = AppWorkloads::default();
     for workload in read.into_iter().flatten() {
@@ -94,90 +89,119 @@ pub(super) async fn by_name(
     Ok(found)
 }
 
-async fn get<K: WorkloadKind>(
-    client: &Client,
-    workload: &Workload,
-) -> Result<Option<ListedWorkload>, kube::Error> {
-    let api: Api<K> = Api::namespaced(client.clone(), &workload.namespace);
-    match api.get_with(&workload.name, &GetParams::any()).await {
-        Ok(found) => Ok(Some(ListedWorkload::of(&found))),
+async fn get(client: &Client, known: &Workload) -> Result<Option<ListedWorkload>, kube::Error> {
+    let url = url(&known.kind, &known.namespace);
+    let request = Request::new(url).get(&known.name, &GetParams::any());
+    match answer::<WorkloadObject>(client, request).await {
+        Ok(found) => Ok(Some(listed(&known.kind, found))),
         Err(kube::Error::Api(status)) if status.code == 404 => Ok(None),
         Err(error) => Err(error),
     }
 }
 
-/// A kind of workload that is read.
-trait WorkloadKind:
-    Resource<Scope = k8s_openapi::NamespaceResourceScope, DynamicType = ()>
-    + Clone
-    + DeserializeOwned
-    + std::fmt::Debug
-    + Send
-    + 'static
-{
-    fn pod(&self) -> Option<&PodSpec>;
+fn url(kind: &str, scope: &str) -> String {
+    let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("apps", "v1", kind));
+    DynamicObject::url_path(&resource, (!scope.is_empty()).then_some(scope))
 }
 
-impl WorkloadKind for Deployment {
-    fn pod(&self) -> Option<&PodSpec> {
-        self.spec.as_ref()?.template.spec.as_ref()
+type RequestResult = Result<http::Request<Vec<u8>>, kube::core::request::Error>;
+
+async fn answer<T: DeserializeOwned>(
+    client: &Client,
+    request: RequestResult,
+) -> Result<T, kube::Error> {
+    let request = request.map_err(kube::Error::BuildRequest)?;
+    client.request(request).await
+}
+
+/// A page of a list. Only the fields that are read are parsed: pods and managed fields are large.
+#[derive(Deserialize)]
+struct WorkloadPage {
+    #[serde(default)]
+    metadata: PageMetadata,
+    items: Vec<WorkloadObject>,
+}
+
+#[derive(Default, Deserialize)]
+struct PageMetadata {
+    #[serde(rename = "continue", default)]
+    token: String,
+}
+
+#[derive(Deserialize)]
+struct WorkloadObject {
+    metadata: WorkloadMetadata,
+    #[serde(default)]
+    spec: WorkloadSpec,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WorkloadMetadata {
+    namespace: String,
+    name: String,
+    labels: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct WorkloadSpec {
+    template: PodTemplate,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default)]
+struct PodTemplate {
+    spec: Pod,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct Pod {
+    init_containers: Vec<Container>,
+    containers: Vec<Container>,
+}
+
+#[derive(Deserialize)]
+struct Container {
+    image: Option<String>,
+}
+
+fn listed(kind: &str, object: WorkloadObject) -> ListedWorkload {
+    let (metadata, pod) = (object.metadata, object.spec.template.spec);
+    let containers = pod.init_containers.into_iter().chain(pod.containers);
+    ListedWorkload {
+        workload: Workload {
+            kind: kind.to_owned(),
+            namespace: metadata.namespace,
+            name: metadata.name,
+        },
+        labels: metadata.labels,
+        images: containers.filter_map(|it| it.image).collect(),
     }
 }
 
-impl WorkloadKind for StatefulSet {
-    fn pod(&self) -> Option<&PodSpec> {
-        self.spec.as_ref()?.template.spec.as_ref()
-    }
-}
-
-impl WorkloadKind for DaemonSet {
-    fn pod(&self) -> Option<&PodSpec> {
-        self.spec.as_ref()?.template.spec.as_ref()
-    }
-}
-
-impl ListedWorkload {
-    fn of<K: WorkloadKind>(workload: &K) -> Self {
-        let metadata = workload.meta();
-        Self {
-            workload: Workload {
-                kind: K::kind(&()).into_owned(),
-                namespace: metadata.namespace.clone().unwrap_or_default(),
-                name: metadata.name.clone().unwrap_or_default(),
-            },
-            labels: metadata.labels.clone().unwrap_or_default(),
-            images: workload.pod().map(images_of).unwrap_or_default(),
-        }
-    }
-}
-
-async fn list<K: WorkloadKind>(
+async fn list(
     client: &Client,
     scope: &str,
-    selector: &str,
+    kind: &str,
+    workloads: &WorkloadSelection<'_>,
 ) -> Result<Vec<ListedWorkload>, kube::Error> {
-    let api: Api<K> = match scope {
-        "" => Api::all(client.clone()),
-        namespace => Api::namespaced(client.clone(), namespace),
+    let parameters = ListParams::default().labels(workloads.selector);
+    let mut parameters = match workloads.page_size {
+        Some(size) => parameters.limit(size),
+        // From the watch cache: a list of the newest state waits for etcd, up to 100 ms, and a workload
+        // changes long before its app becomes ready.
+        None => parameters.match_any(),
     };
-    // From the watch cache: a list of the newest state waits for etcd, up to 100 ms, and a workload
-    // changes long before its app becomes ready.
-    let mut parameters = ListParams::default().labels(selector).match_any();
-    let mut workloads = Vec::new();
+    let mut found = Vec::new();
     loop {
-        let page = api.list(&parameters).await?;
-        workloads.extend(page.items.iter().map(ListedWorkload::of));
-        match page.metadata.continue_.filter(|token| !token.is_empty()) {
-            Some(token) => parameters = parameters.continue_token(&token),
-            None => return Ok(workloads),
+        let request = Request::new(url(kind, scope)).list(&parameters);
+        let page: WorkloadPage = answer(client, request).await?;
+        found.extend(page.items.into_iter().map(|it| listed(kind, it)));
+        if page.metadata.token.is_empty() {
+            return Ok(found);
         }
+        parameters = parameters.continue_token(&page.metadata.token);
     }
-}
-
-fn images_of(pod: &PodSpec) -> Vec<String> {
-    let first = pod.init_containers.iter().flatten();
-    let containers = first.chain(&pod.containers);
-    containers
-        .filter_map(|container| container.image.clone())
-        .collect()
 }

@@ -1,17 +1,66 @@
 //! The pods of a workload.
 
-use k8s_openapi::{
-    api::core::v1::{ContainerStatus, Pod, PodStatus},
-    apimachinery::pkg::apis::meta::v1::LabelSelector,
-};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::LabelSelector;
 use kube::{
     Api,
-    api::{DynamicObject, ListParams},
-    core::Selector,
+    api::{ApiResource, DynamicObject, GroupVersionKind, ListParams},
+    core::{Object, Selector},
 };
+use serde::Deserialize;
 
 use super::{Node, ObjectState, TreeReader, objects::MAX_LISTED};
 use crate::leaf::{read_error_text, shortened};
+
+/// The fields that are read of a pod.
+type Pod = Object<PodSpec, PodStatus>;
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodSpec {
+    init_containers: Vec<Container>,
+    containers: Vec<Container>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct Container {
+    image: Option<String>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct PodStatus {
+    phase: Option<String>,
+    message: Option<String>,
+    conditions: Vec<PodCondition>,
+    init_container_statuses: Vec<ContainerStatus>,
+    container_statuses: Vec<ContainerStatus>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct PodCondition {
+    #[serde(rename = "type")]
+    type_: String,
+    status: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(default, rename_all = "camelCase")]
+struct ContainerStatus {
+    name: String,
+    restart_count: i32,
+    state: ContainerState,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct ContainerState {
+    waiting: Option<WaitingContainer>,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct WaitingContainer {
+    reason: Option<String>,
+    message: Option<String>,
+}
 
 impl TreeReader<'_> {
     /// A workload with its pods.
@@ -19,7 +68,8 @@ impl TreeReader<'_> {
         let Some(selector) = selector(workload) else {
             return node;
         };
-        let pods: Api<Pod> = Api::namespaced(self.client.clone(), &node.namespace);
+        let resource = ApiResource::from_gvk(&GroupVersionKind::gvk("", "v1", "Pod"));
+        let pods: Api<Pod> = Api::namespaced_with(self.client.clone(), &node.namespace, &resource);
         let parameters = ListParams::default()
             .labels_from(&selector)
             .limit(MAX_LISTED);
@@ -73,10 +123,7 @@ fn describe(pod: &Pod) -> Node {
     let metadata = &pod.metadata;
     let text = |value: &Option<String>| value.clone().unwrap_or_default();
     let status = pod.status.clone().unwrap_or_default();
-    let containers = pod.spec.iter().flat_map(|spec| {
-        let first = spec.init_containers.iter().flatten();
-        first.chain(&spec.containers)
-    });
+    let containers = pod.spec.init_containers.iter().chain(&pod.spec.containers);
     let mut images: Vec<String> = containers.filter_map(|it| it.image.clone()).collect();
     images.sort();
     images.dedup();
@@ -92,8 +139,7 @@ fn describe(pod: &Pod) -> Node {
 }
 
 fn state(status: &PodStatus) -> ObjectState {
-    let conditions = status.conditions.iter().flatten();
-    let mut ready = conditions.filter(|it| it.type_ == "Ready");
+    let mut ready = status.conditions.iter().filter(|it| it.type_ == "Ready");
     match status.phase.as_deref() {
         Some("Succeeded") => ObjectState::Ready,
         Some("Failed") => ObjectState::Failed,
@@ -107,8 +153,8 @@ fn message(pod: &Pod, status: &PodStatus) -> Option<String> {
     if pod.metadata.deletion_timestamp.is_some() {
         return Some("being deleted".to_owned());
     }
-    let first = status.init_container_statuses.iter().flatten();
-    let all = first.chain(status.container_statuses.iter().flatten());
+    let first = status.init_container_statuses.iter();
+    let all = first.chain(&status.container_statuses);
     let waits = all.clone().find_map(waits_for);
     let restarts: i32 = all.map(|it| it.restart_count).sum();
     let restarts = (restarts > 0).then(|| format!("restarted {restarts} times"));
@@ -117,7 +163,7 @@ fn message(pod: &Pod, status: &PodStatus) -> Option<String> {
 }
 
 fn waits_for(container: &ContainerStatus) -> Option<String> {
-    let waiting = container.state.as_ref()?.waiting.as_ref()?;
+    let waiting = container.state.waiting.as_ref()?;
     let reason = waiting.reason.clone()?;
     match &waiting.message {
         Some(message) => Some(format!("{}: {reason}: {message}", container.name)),

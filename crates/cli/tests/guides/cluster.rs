@@ -59,6 +59,15 @@ impl Cluster {
     }
 }
 
+impl Drop for Cluster {
+    /// Shows the logs of the control plane if the test failed.
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("{}", self.plane.log_tails());
+        }
+    }
+}
+
 fn definition(kind: &str) -> Value {
     let words: Vec<&str> = kind.split(' ').collect();
     let [name, kind, version] = words[..] else {

@@ -10,7 +10,7 @@
 //! | `yaml` | objects that the API must accept in a dry run |
 //! | `yaml applied` | objects that are applied |
 //! | `yaml file=NAME`, `sh file=NAME` | written to that file in the shell's folder |
-//! | `yaml part`, `json`, `sql` | must be well-formed (`sql` is not checked) |
+//! | `yaml part`, `json`, `sql`, `diff` | must be well-formed (`sql` and `diff` are not checked) |
 //! | `text printed` | lines that the previous commands must have printed; `…` matches any text |
 //! | `text`, none | nothing |
 //!

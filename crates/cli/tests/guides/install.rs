@@ -120,7 +120,7 @@ async fn as_the_readme_says() {
     shell.stand_in("docker", DOCKER).unwrap();
     shell.sh("kubectl create namespace shop").await.unwrap();
     let blocks: Vec<_> = readme.under("On a cluster").collect();
-    assert_eq!(blocks.len(), 2);
+    assert_eq!(blocks.len(), 3);
     shell.follow_all(blocks).await.unwrap();
 }
 

@@ -142,7 +142,7 @@ impl Shell {
             "yaml part" => yaml(block, &text),
             "json" => json(block, &text),
             "text printed" => self.printed(block, &text),
-            "" | "text" | "sql" => Ok(()),
+            "" | "text" | "sql" | "diff" => Ok(()),
             fence => match fence.split_once(" file=") {
                 Some((_, name)) => self.write(name, &text),
                 None => Err(Error::Unknown {

@@ -124,7 +124,8 @@ pub use plan::{
 pub use promotion_diff::{ImageDiff, PromotionDiff, SoakProgress, promotion_diff};
 pub use release::{failed_release, failed_revision, failure_message, release};
 pub use requests::{
-    ConflictingRequest, approvable, previous_revision, rejectable, request_annotation,
+    ConflictingRequest, RollbackTarget, approvable, previous_revision, rejectable,
+    request_annotation, rollback_targets,
 };
 pub use rights::{
     WritingUser, approving_group, refuse_change, refuse_check_run, refuse_freeze, refuse_pipeline,

@@ -105,11 +105,25 @@ fn leading_into<'a>(
     })
 }
 
-/// The revision that a rollback goes back to by default: where a release failed, the last good one; else
-/// the last one that ran before those that run now. Revisions that were rejected there, or failed a check
-/// in any environment, are left out.
-pub fn previous_revision<'a>(model: &'a PipelineStatus, environment: &str) -> Option<&'a str> {
-    let status = model.environments.get(environment)?;
+/// A revision that ran in an environment, to which a rollback can go back.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RollbackTarget<'a> {
+    /// The revision.
+    pub revision: &'a str,
+    /// Why it is not a good choice, if it is not.
+    pub caution: Option<&'static str>,
+}
+
+/// The revisions to which a rollback can go back, the best first: those that ran before what runs now, or
+/// where a release failed also what still runs, newest first; then those that were rejected there, or failed a
+/// check in any environment.
+pub fn rollback_targets<'a>(
+    model: &'a PipelineStatus,
+    environment: &str,
+) -> Vec<RollbackTarget<'a>> {
+    let Some(status) = model.environments.get(environment) else {
+        return Vec::new();
+    };
     let has_failed = status
         .targets
         .iter()
@@ -123,6 +137,23 @@ pub fn previous_revision<'a>(model: &'a PipelineStatus, environment: &str) -> Op
         ran.any(|it| it.revision == revision && it.failed_check.is_some())
     };
     let is_rejected = |revision: &str| status.rejected.iter().any(|it| it == revision);
-    let mut ran = status.ran_revisions();
-    ran.find(|it| !runs(it) && !is_rejected(it) && !failed_check(it))
+    let target = |revision| RollbackTarget {
+        revision,
+        caution: match () {
+            () if failed_check(revision) => Some("failed a check"),
+            () if is_rejected(revision) => Some("rejected here"),
+            () => None,
+        },
+    };
+    let ran = status.ran_revisions().filter(|it| !runs(it));
+    let mut targets: Vec<_> = ran.map(target).collect();
+    targets.sort_by_key(|it| it.caution.is_some());
+    targets
+}
+
+/// The revision that a rollback goes back to by default.
+pub fn previous_revision<'a>(model: &'a PipelineStatus, environment: &str) -> Option<&'a str> {
+    let targets = rollback_targets(model, environment);
+    let best = targets.first().filter(|it| it.caution.is_none())?;
+    Some(best.revision)
 }

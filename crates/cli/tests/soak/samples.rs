@@ -88,27 +88,24 @@ impl Sampler {
         self.recording.lock().unwrap().clone()
     }
 
-    /// Samples until the end. A sample that is not complete, as after a kill, is left out.
-    pub(crate) async fn sample_until(
+    /// Takes a sample after a while. One that is not complete, as after a kill, is left out.
+    pub(crate) async fn sample_after(
         &self,
         fleet: &Fleet,
         controller: &ControllerProcess,
-        every: Duration,
-        end: Instant,
+        pause: Duration,
     ) {
-        let mut last_line = Instant::now();
-        while Instant::now() < end {
-            sleep(every).await;
-            controller.assert_running();
-            let Some(sample) = self.sample(fleet, controller).await else {
-                continue;
-            };
-            if last_line.elapsed() > Duration::from_secs(60) {
-                eprintln!("{sample:.1?}");
-                last_line = Instant::now();
-            }
-            self.recording.lock().unwrap().samples.push(sample);
+        sleep(pause).await;
+        controller.assert_running();
+        let Some(sample) = self.sample(fleet, controller).await else {
+            return;
+        };
+        let mut recording = self.recording.lock().unwrap();
+        let previous = recording.samples.last().map_or(0.0, |it| it.minutes);
+        if sample.minutes.floor() > previous.floor() {
+            eprintln!("{sample:.1?}");
         }
+        recording.samples.push(sample);
     }
 
     async fn sample(&self, fleet: &Fleet, controller: &ControllerProcess) -> Option<Sample> {

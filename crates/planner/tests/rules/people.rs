@@ -134,6 +134,23 @@ fn a_rollback_goes_back_to_what_ran_before() {
 }
 
 #[test]
+fn what_was_rejected_or_failed_is_offered_last_for_a_rollback() {
+    let drawing = "prod[2.0.0 ok] > canary[]\nran prod 3.0.0 2.5.0 2.0.0 1.0.0\nrejected prod 3.0.0
+                   failed-check canary smoke 2.5.0";
+    let model = draw(drawing).model();
+    let offered = planner::rollback_targets(&model, "prod");
+    let offered = offered.iter().map(|it| (it.revision, it.caution));
+    assert_eq!(
+        offered.collect::<Vec<_>>(),
+        [
+            ("1.0.0", None),
+            ("3.0.0", Some("rejected here")),
+            ("2.5.0", Some("failed a check")),
+        ]
+    );
+}
+
+#[test]
 fn only_what_waits_can_be_approved() {
     for (fact, expected) in [
         ("2.0.0 AwaitingApproval", 1),

@@ -240,16 +240,17 @@ impl PipelineView<'_> {
     fn roll_back(&self, environment: &str, index: usize) -> Option<Element> {
         let status = view::status_of(&self.pipeline, environment);
         let running = view::revisions(status);
-        let earlier = status.into_iter().flat_map(|it| it.ran_revisions());
-        let earlier: Vec<_> = earlier
-            .filter(|revision| !running.contains(*revision))
-            .collect();
+        let earlier = planner::rollback_targets(self.pipeline.status.as_ref()?, environment);
         if earlier.is_empty() {
             return None;
         }
-        let options = earlier
-            .into_iter()
-            .map(|revision| tag("option").with("value", revision).text(revision));
+        let options = earlier.into_iter().map(|target| {
+            let option = tag("option").with("value", target.revision);
+            match target.caution {
+                Some(caution) => option.text(format_args!("{} ({caution})", target.revision)),
+                None => option.text(target.revision),
+            }
+        });
         let field = format!("earlier-{index}");
         let select = tag("select")
             .id(&field)

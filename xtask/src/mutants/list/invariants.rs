@@ -153,7 +153,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
             "let mut pull = match open.open_among(all).filter(|_| false) {",
         ),
         PROMOTE,
-        "a_crash_anywhere_leaves_one_pull_request",
+        "a_newer_revision_takes_the_pull_request_over",
     ),
     other(
         (

@@ -1,6 +1,8 @@
-//! `cargo xtask bench NAME`: runs benchmarks.
+//! `cargo xtask bench NAME`: runs benchmarks; `all` writes docs/benchmarks.md.
 
-use std::process::Command;
+mod page;
+
+use std::{path::Path, process::Command, time::Instant};
 
 use anyhow::{Context, bail};
 
@@ -8,11 +10,11 @@ use crate::{
     command::{cargo, output, root, run},
     kube,
 };
+use page::{BenchRun, Highlight};
 
 /// A benchmark.
 struct Bench {
     name: &'static str,
-    package: &'static str,
     /// What it measures.
     what: &'static str,
     /// Where it runs with `--real`; without it, it has no such flag.
@@ -22,64 +24,106 @@ struct Bench {
 const BENCHES: &[Bench] = &[
     Bench {
         name: "apiserver",
-        package: "sluice-apiserver",
         what: "the embedded API over TLS, in memory and in a file, beside a real one if it is there",
         real: None,
     },
     Bench {
         name: "checks",
-        package: "sluice-controller",
         what: "1,000 pipelines with two checks each: requests, writes, CPU and memory while nothing changes",
         real: None,
     },
     Bench {
         name: "dashboard",
-        package: "sluice-server",
         what: "1,000 pipelines in Chromium: first load, first paint, change to screen, memory with 100 pages",
         real: None,
     },
     Bench {
         name: "fleet",
-        package: "sluice-controller",
         what: "a rollout through 1,000 clusters in three waves with failures: requests and writes per target, memory, size of the status, planner",
         real: Some("on a real kube-apiserver"),
     },
     Bench {
         name: "hooks",
-        package: "sluice-server",
         what: "signed hooks beside plain writes to the same API, and ten thousand wrong signatures",
         real: Some("on a real kube-apiserver"),
     },
     Bench {
         name: "inputs",
-        package: "sluice-server",
         what: "10,000 polls a minute of 1,000 clusters that ask what to run, and their requests to the API server",
         real: Some("on a real kube-apiserver"),
     },
     Bench {
         name: "observe",
-        package: "sluice-controller",
         what: "the pipeline reconciler: sync, memory, time from a leaf change to the status",
         real: Some("on real kube-apiservers"),
     },
     Bench {
         name: "promote",
-        package: "sluice-git",
         what: "promotions in one large repository, against a clone for each; and hooks and strategies",
         real: None,
     },
     Bench {
         name: "strategies",
-        package: "sluice-controller",
         what: "pipeline and promotion reconcilers: leaf change to opened pull request, and the cost of a promotion by strategy",
         real: None,
     },
     Bench {
         name: "trigger",
-        package: "sluice-trigger",
         what: "1,000 triggers: from a source's event to the created run, calls and memory, in process",
         real: None,
     },
+];
+
+/// The summary of the page.
+const HIGHLIGHTS: &[Highlight] = &[
+    (
+        "until every pipeline has its first status",
+        "observe",
+        "fully synced",
+    ),
+    (
+        "from a change on a cluster to the pipeline's status",
+        "observe",
+        "single change to status",
+    ),
+    (
+        "memory of the controller",
+        "observe",
+        "memory of the controller",
+    ),
+    (
+        "from a change on a cluster to the open pull request",
+        "strategies",
+        "leaf change to opened pull request, one at a time",
+    ),
+    (
+        "promotion in a large repository, beside a clone for each",
+        "promote",
+        "median promotion",
+    ),
+    ("rollout through all clusters", "fleet", "rollout"),
+    ("signed webhooks stored", "hooks", "signed hooks stored"),
+    (
+        "answers to clusters that ask what to run",
+        "inputs",
+        "10000 polls, 100 at a time",
+    ),
+    ("processor time of checks", "checks", "CPU"),
+    (
+        "from an event of a Flux source to the Tekton run",
+        "trigger",
+        "one event at a time",
+    ),
+    (
+        "dashboard: first contentful paint",
+        "dashboard",
+        "first contentful paint",
+    ),
+    (
+        "dashboard: from a change to the screen",
+        "dashboard",
+        "change to screen with one page",
+    ),
 ];
 
 /// Where `bench all` writes.
@@ -123,14 +167,8 @@ impl Bench {
     }
 
     fn command(&self, is_real: bool) -> anyhow::Result<Command> {
-        let mut command = cargo(&[
-            "bench",
-            "--locked",
-            "--package",
-            self.package,
-            "--bench",
-            self.name,
-        ]);
+        // The features of the whole workspace, so that no crate is built twice.
+        let mut command = cargo(&["bench", "--locked", "--workspace", "--bench", self.name]);
         command.arg("--");
         if is_real {
             command
@@ -141,61 +179,106 @@ impl Bench {
         }
         Ok(command)
     }
+
+    /// Runs it, shows what it prints, and returns that.
+    fn measure(&self, is_real: bool, further: &[String]) -> anyhow::Result<BenchRun> {
+        let is_real = is_real && self.real.is_some();
+        let mut command = self.command(is_real)?;
+        let began = Instant::now();
+        let printed = output(command.args(further))?;
+        eprintln!("{printed}");
+        Ok(BenchRun {
+            name: self.name,
+            what: self.description(),
+            command: self.typed(is_real, further),
+            took: began.elapsed(),
+            printed,
+        })
+    }
+
+    /// The command as a person types it; files are called `FILE`.
+    fn typed(&self, is_real: bool, further: &[String]) -> String {
+        let mut words = vec!["cargo xtask bench", self.name];
+        words.extend(is_real.then_some("--real"));
+        words.extend((!further.is_empty()).then_some("--"));
+        let shown = |it: &String| {
+            if it.contains('/') {
+                "FILE".to_owned()
+            } else {
+                it.clone()
+            }
+        };
+        let further: Vec<String> = further.iter().map(shown).collect();
+        words.extend(further.iter().map(String::as_str));
+        words.join(" ")
+    }
 }
 
 /// Runs every benchmark and writes what they print to [`FILE`]; with further arguments also `observe` with
-/// these, for example `--weave FILE`.
+/// these, for example `--weave FILE`, for the comparison with the Weave controller.
 fn bench_all(is_real: bool, further: &[String]) -> anyhow::Result<()> {
-    let mut page = format!(
-        "# Benchmarks\n\n\
-         Generated by `cargo xtask bench all`: what each benchmark printed, unchanged. Absolute figures \
-         depend on the machine, and a busy machine is slower; requests and writes do not.\n\n{}",
-        machine()?,
-    );
-    let mut runs: Vec<(&Bench, &[String])> = BENCHES.iter().map(|bench| (bench, &[][..])).collect();
-    if !further.is_empty() {
-        let observe = BENCHES.iter().find(|bench| bench.name == "observe");
-        runs.extend(observe.map(|bench| (bench, further)));
+    // Building is not part of the time that each takes.
+    let mut build = cargo(&["bench", "--locked", "--workspace", "--no-run"]);
+    run(build.args(BENCHES.iter().flat_map(|bench| ["--bench", bench.name])))?;
+    let mut runs = Vec::new();
+    for bench in BENCHES {
+        runs.push(bench.measure(is_real, &[])?);
     }
-    for (bench, further) in runs {
-        let has_real = is_real && bench.real.is_some();
-        let (name, what) = (bench.name, bench.description());
-        let printed = output(bench.command(has_real)?.args(further))?;
-        eprintln!("{printed}");
-        let flag = if has_real { " --real" } else { "" };
-        let further = further
-            .iter()
-            .fold(String::new(), |all, it| match all.as_str() {
-                "" => format!(" -- {it}"),
-                _ => format!("{all} {it}"),
-            });
-        page += &format!(
-            "\n## {name}{further}\n\nMeasured: {what}.\n\n\
-             ```console\n$ cargo xtask bench {name}{flag}{further}\n{}\n```\n",
-            printed.trim_end(),
-        );
-    }
+    let older = std::fs::read_to_string(root().join(FILE)).unwrap_or_default();
+    let observe = BENCHES.iter().find(|bench| bench.name == "observe");
+    let beside_weave = match observe.filter(|_| !further.is_empty()) {
+        Some(observe) => {
+            let run = observe.measure(is_real, further)?;
+            page::beside_weave(&run, &format!("on {}", today()?))?
+        }
+        None => page::kept_section(&older),
+    };
+    let page = page::page(&machine()?, HIGHLIGHTS, &runs, &beside_weave)?;
     std::fs::write(root().join(FILE), page).with_context(|| format!("cannot write {FILE}"))
+}
+
+/// The first line that a command prints.
+fn line(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let printed = output(Command::new(program).args(arguments))?;
+    Ok(printed.lines().next().unwrap_or_default().trim().to_owned())
+}
+
+fn today() -> anyhow::Result<String> {
+    line("date", &["--utc", "+%F"])
+}
+
+/// The value of a line in a file of `/proc`.
+fn from_proc(file: &str, name: &str) -> String {
+    let text = std::fs::read_to_string(Path::new("/proc").join(file)).unwrap_or_default();
+    let found = text.lines().find(|line| line.starts_with(name));
+    let value = found.and_then(|line| line.split_once(':'));
+    value
+        .map_or("unknown", |(_, value)| value.trim())
+        .to_owned()
 }
 
 /// What was measured, and on what.
 fn machine() -> anyhow::Result<String> {
-    let line = |command: &mut Command| -> anyhow::Result<String> {
-        Ok(output(command)?.trim().to_owned())
-    };
-    let commit = line(Command::new("git").args(["log", "-1", "--format=%h of %cs"]))?;
-    let compiler = line(Command::new("rustc").arg("--version"))?;
-    let kernel = line(Command::new("uname").args(["-s", "-r", "-m"]))?;
     let cores = std::thread::available_parallelism()?;
-    let memory = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
-    let memory = memory.lines().next().unwrap_or_default().trim();
     let control_plane = kube::built().and_then(|folder| {
         let name = folder.file_name()?.to_string_lossy().into_owned();
         Some(format!("kube-apiserver {name}"))
     });
-    Ok(format!(
-        "| what | on |\n| --- | --- |\n| commit | {commit} |\n| machine | {cores} cores, {memory}, {kernel} |\n\
-         | compiler | {compiler} |\n| control plane | {} |\n",
-        control_plane.as_deref().unwrap_or("none"),
-    ))
+    let rows = [
+        ("date", today()?),
+        ("commit", line("git", &["log", "-1", "--format=%h of %cs"])?),
+        (
+            "processor",
+            format!("{}, {cores} cores", from_proc("cpuinfo", "model name")),
+        ),
+        ("memory", from_proc("meminfo", "MemTotal")),
+        ("kernel", line("uname", &["-s", "-r", "-m"])?),
+        ("compiler", line("rustc", &["--version"])?),
+        (
+            "control plane with `--real`",
+            control_plane.unwrap_or_else(|| "none".to_owned()),
+        ),
+    ];
+    let table = rows.map(|(what, value)| format!("| {what} | {value} |\n"));
+    Ok(format!("| | |\n| --- | --- |\n{}", table.concat()))
 }

@@ -143,7 +143,12 @@ impl Target {
     }
 
     fn command(&self) -> std::process::Command {
-        let mut command = cargo(&["test", "--locked", "--package", self.package]);
+        let mut command = cargo(&["test", "--locked"]);
+        match self.test.first() {
+            // The features of the whole workspace, as in CI, so that nothing is built twice.
+            Some(&"--test") => command.arg("--workspace"),
+            _ => command.args(["--package", self.package]),
+        };
         command.args(self.test);
         command
     }

@@ -69,6 +69,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
         allow_internal_urls,
         check_hosts: crate::controller::settings::check_hosts(&arguments.check_hosts)?,
         allow_unsigned_reports: arguments.allow_unsigned_reports.0,
+        proxy: crate::controller::settings::proxy_of_environment()?,
         ..controller::Settings::default()
     };
     let shutdown = signals::shutdown().context("cannot listen for signals")?;

@@ -1,6 +1,8 @@
 //! `sluice standalone` as a user runs it: a data folder, the Kubernetes API, and the permissions of a cluster.
 #![expect(clippy::unwrap_used, reason = "a failing test is a panic")]
 
+#[path = "standalone/under_way.rs"]
+mod under_way;
 #[path = "standalone/upgrade.rs"]
 mod upgrade;
 
@@ -42,8 +44,13 @@ fn free_port() -> String {
 
 /// Starts it on a folder and waits until it answers. Gives the port of REST too.
 async fn start(folder: &Path) -> (Running, Client, String) {
+    start_command(Command::new(env!("CARGO_BIN_EXE_sluice")), folder).await
+}
+
+/// The same with a program that may be an older one, or have variables.
+async fn start_command(mut program: Command, folder: &Path) -> (Running, Client, String) {
     let ports = [free_port(), free_port(), free_port()];
-    let child = Command::new(env!("CARGO_BIN_EXE_sluice"))
+    let child = program
         .args(["standalone", "--data"])
         .arg(folder)
         .args([

@@ -344,7 +344,7 @@ fn one_pipeline(browser: &mut Chromium, process: &ServerProcess) {
     let mut paints = Vec::new();
     for _ in 0..LOADS {
         browser.go(&format!(
-            "http://{}/pipelines/shop/service-0500",
+            "http://{}/pipelines/shop/service-0000",
             process.address
         ));
         browser.until("performance.getEntriesByName('first-contentful-paint').length > 0");

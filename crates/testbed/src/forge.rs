@@ -321,22 +321,43 @@ fn router(state: Arc<ForgeState>) -> Router {
         .with_state(state)
 }
 
-async fn count(State(state): State<Arc<ForgeState>>, request: Request, next: Next) -> Response {
+async fn count(State(state): State<Arc<ForgeState>>, mut request: Request, next: Next) -> Response {
     state.requests.fetch_add(1, Ordering::SeqCst);
     if !state.is_available.load(Ordering::SeqCst) {
         return StatusCode::SERVICE_UNAVAILABLE.into_response();
     }
     let content = request.body().size_hint().exact().unwrap_or_default();
-    let path = request.uri().path();
-    let response = match (state.additional_apis(path), state.interceptor(path)) {
-        (Some(router), _) => router
-            .oneshot(request)
-            .await
-            .unwrap_or_else(|never| match never {}),
+    let path = request.uri().path().to_owned();
+    let response = match (state.additional_apis(&path), state.interceptor(&path)) {
+        (Some(router), _) => {
+            // The parameters of a route here would be taken for those of the other router.
+            request.extensions_mut().clear();
+            let answered = router.oneshot(request).await;
+            answered.unwrap_or_else(|never| match never {})
+        }
         (None, Some(interceptor)) => interceptor(request, next).await,
         (None, None) => next.run(request).await,
     };
     let answer = response.body().size_hint().exact().unwrap_or_default();
     state.bytes.fetch_add(content + answer, Ordering::SeqCst);
     response
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::{body::Body, extract::Path};
+
+    use super::*;
+
+    #[tokio::test]
+    async fn another_api_has_parameters_of_its_own() {
+        let forge = Forge::start().await.expect("a forge");
+        let show = async |Path(number): Path<u64>| number.to_string();
+        let path = "/api/v3/repos/team/config/pulls/{number}";
+        forge.serve_additional_api("/api/v3", Router::new().route(path, get(show)));
+        let request = Request::get(path.replace("{number}", "7"));
+        let request = request.body(Body::empty()).expect("a request");
+        let answered = router(forge.state.clone()).oneshot(request).await;
+        assert_eq!(answered.expect("an answer").status(), StatusCode::OK);
+    }
 }

@@ -32,6 +32,10 @@ pub(crate) fn changed(base: &str) -> Result<()> {
             .args(["diff", &range, "--", "crates"])
             .current_dir(root()),
     )?;
+    if diff.is_empty() {
+        eprintln!("nothing in crates/ differs from {base}");
+        return Ok(());
+    }
     let folder = root().join("target/mutants");
     fs::create_dir_all(&folder).context("creating target/mutants")?;
     let file = folder.join("changed.diff");
@@ -42,5 +46,7 @@ pub(crate) fn changed(base: &str) -> Result<()> {
     for package in PACKAGES {
         command.args(["--package", package]);
     }
+    // Kept, so that dependencies are built once.
+    command.env("CARGO_TARGET_DIR", folder.join("build"));
     run(command.env("PROPTEST_RNG_SEED", "20261116"))
 }

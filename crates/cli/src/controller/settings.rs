@@ -113,7 +113,7 @@ pub(super) fn check(arguments: &Arguments, own_namespace: &str) -> anyhow::Resul
             allow_internal: arguments.allow_internal_urls.0,
             allow_insecure: arguments.allow_insecure_clusters.0,
         }),
-        proxy: proxy(|name| env::var(name).ok())?,
+        proxy: proxy_of_environment()?,
         follow_every: arguments.follow_every.length(),
         authoring: arguments
             .authoring
@@ -198,6 +198,10 @@ fn web_address(flag: &str, typed: Option<&str>) -> anyhow::Result<Option<String>
 }
 
 /// The proxy from the usual environment variables. Its URL may contain a password, so there is no flag.
+pub(crate) fn proxy_of_environment() -> anyhow::Result<Option<net::Proxy>> {
+    proxy(|name| env::var(name).ok())
+}
+
 fn proxy(look_up: impl Fn(&str) -> Option<String>) -> anyhow::Result<Option<net::Proxy>> {
     let given = |names: [&str; 2]| {
         let mut values = names.into_iter().filter_map(&look_up);

@@ -63,7 +63,13 @@ const FOLLOWED: &[&str] = &[
 ];
 
 /// Those without anything to try.
-const WORDS: &[&str] = &["cli.md", "faq.md", "forges.md", "reference.md"];
+const WORDS: &[&str] = &[
+    "benchmarks.md",
+    "cli.md",
+    "faq.md",
+    "forges.md",
+    "reference.md",
+];
 
 pub(crate) fn binary() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_sluice"))

@@ -79,6 +79,21 @@ fn every_threat_names_tests_that_exist() {
 }
 
 #[test]
+fn every_endpoint_for_webhooks_is_attacked() {
+    let page = fs::read_to_string(repository().join("docs/security.md")).unwrap();
+    let routes = repository().join("crates/server/src/hooks.rs");
+    let routes = fs::read_to_string(routes).unwrap();
+    let paths = routes
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("for path in [\""));
+    let paths: Vec<&str> = paths.filter_map(|rest| rest.split('"').next()).collect();
+    assert!(paths.contains(&"/inputs"), "{paths:?}");
+    for path in paths {
+        assert!(page.contains(&format!("| `{path}` |")), "{path}");
+    }
+}
+
+#[test]
 fn no_role_for_people_writes_a_status() {
     let manifests = repository().join("deploy/manifests/roles.yaml");
     let roles = fs::read_to_string(manifests).unwrap();

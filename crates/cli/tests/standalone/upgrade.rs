@@ -42,18 +42,18 @@ const PROMOTIONS: [&str; 7] = [
     "stock prod 1.1.0 Running",
 ];
 
-fn unpack_into(data: &Path) {
+pub(crate) fn unpack_into(data: &Path, packed: &str) {
     std::fs::create_dir(data).unwrap();
     let store = File::create(data.join("store")).unwrap();
     let unpacked = Command::new("gzip")
-        .args(["-dc", STORE])
+        .args(["-dc", packed])
         .stdin(Stdio::null())
         .stdout(store)
         .status();
-    assert!(unpacked.unwrap().success(), "gzip unpacks {STORE}");
+    assert!(unpacked.unwrap().success(), "gzip unpacks {packed}");
 }
 
-async fn all<K>(client: &Client) -> Vec<K>
+pub(crate) async fn all<K>(client: &Client) -> Vec<K>
 where
     K: Resource<Scope = kube::core::NamespaceResourceScope>
         + Clone
@@ -66,7 +66,7 @@ where
 }
 
 /// The promotions as drawn in [`PROMOTIONS`].
-async fn promotions(client: &Client) -> Vec<String> {
+pub(crate) async fn promotions(client: &Client) -> Vec<String> {
     let mut drawn: Vec<_> = all::<Promotion>(client)
         .await
         .into_iter()
@@ -82,7 +82,7 @@ async fn promotions(client: &Client) -> Vec<String> {
     drawn
 }
 
-async fn until_promotion(client: &Client, wanted: &str) {
+pub(crate) async fn until_promotion(client: &Client, wanted: &str) {
     let mut drawn = Vec::new();
     for _ in 0..600 {
         drawn = promotions(client).await;
@@ -94,8 +94,12 @@ async fn until_promotion(client: &Client, wanted: &str) {
     unreachable!("no promotion becomes {wanted}: {drawn:?}");
 }
 
-fn sluice(data: &Path, arguments: &[&str]) -> String {
-    let output = Command::new(env!("CARGO_BIN_EXE_sluice"))
+pub(crate) fn sluice(data: &Path, arguments: &[&str]) -> String {
+    sluice_of(env!("CARGO_BIN_EXE_sluice"), data, arguments)
+}
+
+pub(crate) fn sluice_of(program: &str, data: &Path, arguments: &[&str]) -> String {
+    let output = Command::new(program)
         .args(arguments)
         .arg("--kubeconfig")
         .arg(data.join("kubeconfig"))
@@ -127,7 +131,7 @@ async fn deploy(client: &Client, namespace: &str, version: &str) {
 async fn the_store_of_an_older_version_is_read_and_nothing_starts_by_itself() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    unpack_into(&data);
+    unpack_into(&data, STORE);
     let (_running, client, _) = start(&data).await;
 
     let names: Vec<_> = all::<Pipeline>(&client).await;
@@ -166,7 +170,7 @@ async fn the_store_of_an_older_version_is_read_and_nothing_starts_by_itself() {
 async fn what_waited_in_an_older_version_goes_on_in_this_one() {
     let folder = tempfile::tempdir().unwrap();
     let data = folder.path().join("data");
-    unpack_into(&data);
+    unpack_into(&data, STORE);
     let (_running, client, _) = start(&data).await;
 
     sluice(&data, &["approve", "shop", "prod"]);

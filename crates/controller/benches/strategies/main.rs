@@ -41,7 +41,7 @@ const OTHER_STRATEGIES: [&str; 3] = ["commit", "notification", "webhook"];
 /// Which of them is Gitea, whose forge here merges with real git.
 const GITEA: usize = 2;
 /// How long anything may take.
-const PATIENCE: Duration = Duration::from_secs(600);
+const PATIENCE: Duration = Duration::from_secs(120);
 
 /// How many requests and bytes were received.
 #[derive(Default)]
@@ -214,7 +214,23 @@ impl World {
     /// Waits until one more promotion was carried out.
     async fn wait(&mut self) {
         let next = tokio::time::timeout(PATIENCE, self.carried_out.recv()).await;
+        if next.is_err() {
+            self.print_unfinished().await;
+        }
         next.expect("a promotion is not carried out").unwrap();
+    }
+
+    /// What the promotions wait for that were not carried out.
+    async fn print_unfinished(&self) {
+        let api: Api<Promotion> = Api::all(self.hub.clone());
+        for it in api.list(&Default::default()).await.unwrap() {
+            let (spec, status) = (it.spec, it.status.unwrap_or_default());
+            let (phase, reason, message) = (status.phase, status.reason, status.message);
+            if !is_carried_out(phase) {
+                let (pipeline, revision) = (spec.pipeline, spec.revision);
+                eprintln!("{pipeline} {revision}: {phase:?} {reason:?} {message:?}");
+            }
+        }
     }
 }
 
@@ -240,6 +256,10 @@ fn run(hub: &Client, dev: &Client, prod: &Client, receiver: &str) {
     tokio::spawn(controller::promotion::run(promoter.unwrap()));
 }
 
+fn is_carried_out(phase: Option<Phase>) -> bool {
+    matches!(phase, Some(Phase::WaitingForMerge | Phase::Deploying))
+}
+
 /// Tells of each promotion once, when it has been carried out.
 fn follow(hub: &Client) -> mpsc::UnboundedReceiver<(String, String)> {
     let (sender, receiver) = mpsc::unbounded_channel();
@@ -251,7 +271,7 @@ fn follow(hub: &Client) -> mpsc::UnboundedReceiver<(String, String)> {
         while let Some(promotion) = promotions.next().await {
             let Ok(promotion) = promotion else { continue };
             let phase = promotion.status.as_ref().and_then(|status| status.phase);
-            let is_done = matches!(phase, Some(Phase::WaitingForMerge | Phase::Deploying));
+            let is_done = is_carried_out(phase);
             let key = (
                 promotion.spec.pipeline.clone(),
                 promotion.spec.revision.clone(),

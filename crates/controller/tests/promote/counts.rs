@@ -10,13 +10,14 @@ use testbed::forge::Forge;
 use crate::world::{World, define_ours, manifest, settings, spec};
 
 const PROD: &str = "prod/app.yaml";
-/// Writes to the hub: statuses of both pipelines' environments and of the promotion, the promotion itself, and
-/// events. Fewer if updates fall together.
-const HUB_WRITES: usize = 20;
-/// Reads of the hub beside watches: Secrets, and what is asked before each side effect.
-const HUB_READS: usize = 40;
-/// Requests to the forge, those of git among them, with two looks at the open pull request a second.
-const FORGE_REQUESTS: u64 = 60;
+/// Writes to the hub: statuses of both clusters, the pipeline and the promotion, and the promotion itself. Ten are
+/// usual; a status is written once more if something else changes meanwhile.
+const HUB_WRITES: usize = 12;
+/// Reads of the hub beside watches: lists, Secrets, and what is asked before each side effect. 21 are usual.
+const HUB_READS: usize = 24;
+/// Requests to the forge, those of git among them, with two looks at the open pull request a second. 19 are
+/// usual; a slow machine looks more often.
+const FORGE_REQUESTS: u64 = 26;
 
 /// Methods and paths, without watches.
 type Requests = Arc<Mutex<Vec<String>>>;

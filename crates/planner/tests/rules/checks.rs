@@ -1,6 +1,7 @@
 //! Checks: when they start and end, what they hold, and the rollback when one fails.
 
 use api::{
+    CheckRun,
     check_run::CheckVerdict,
     pipeline::{Override, StoredOverride},
     promotion::Phase,
@@ -124,6 +125,38 @@ fn nothing_goes_on_without_its_checks() {
         &format!("{world}\n{smoke}\ncheck dev errors 2.0.0 Passed"),
         "start prod 2.0.0 instead of 1.0.0",
     );
+}
+
+#[test]
+fn a_passed_check_run_counts_only_if_it_is_ours() {
+    let changes: [(&str, fn(&mut CheckRun)); 5] = [
+        ("without an owner", |run| {
+            run.metadata.owner_references = None;
+        }),
+        ("of another pipeline", |run| {
+            run.metadata.owner_references.as_mut().unwrap()[0].uid = "another".to_owned();
+        }),
+        ("with a name of its own", |run| {
+            run.metadata.name = Some("by-hand".to_owned());
+        }),
+        ("that is being deleted", |run| {
+            run.metadata.deletion_timestamp = Some(api::Time(now()));
+        }),
+        ("of another definition", |run| {
+            run.spec.check.interval = Some("30s".parse().unwrap());
+            run.metadata.name = Some(api::names::check_run_name(&run.spec));
+        }),
+    ];
+    for (what, change) in changes {
+        let mut world = draw(
+            "dev{verify smoke}[2.0.0 ok] > prod[1.0.0 ok]
+             check dev smoke 2.0.0 Passed",
+        );
+        assert!(world.plan().steps.iter().any(show_is_start), "{what}");
+        change(&mut world.runs[0]);
+        world.fold_checks();
+        assert!(!world.plan().steps.iter().any(show_is_start), "{what}");
+    }
 }
 
 fn show_is_start(step: &planner::Step) -> bool {

@@ -330,4 +330,16 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         ),
         "an_approval_expires_after_the_controller_saw_it",
     ),
+    planner(
+        (
+            "only our CheckRun opens its gate",
+            "a CheckRun of another owner counts",
+        ),
+        "crates/planner/src/checks/runs.rs",
+        (
+            "    is_owned\n        && run",
+            "    (is_owned || true)\n        && run",
+        ),
+        "a_passed_check_run_counts_only_if_it_is_ours",
+    ),
 ];

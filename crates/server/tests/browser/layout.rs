@@ -5,7 +5,7 @@ use testbed::browser::Chromium;
 
 use crate::{
     acts::waiting,
-    world::{OWNER, report},
+    world::{OWNER, World, pipeline, report},
 };
 
 /// The vertical position of something in each card.
@@ -71,4 +71,31 @@ fn an_open_menu_is_updated_and_an_open_form_is_not() {
     assert_eq!(browser.evaluate(&known("7.0.0")), false);
     browser.evaluate("document.getElementById('promote-1').open = false");
     browser.until(&known("7.0.0"));
+}
+
+#[test]
+fn the_menu_ends_a_freeze_of_the_pipeline() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = World::new();
+    let mut app = pipeline("app");
+    let weekend = json!({"closed": [{"cron": "0 16 * * FRI", "window": "64h"}]});
+    app["status"] = json!({"freezes": [
+        {"name": "stop-app", "reason": "incident <7>", "environments": ["prod"], "times": {}},
+        {"name": "weekend", "environments": ["prod"], "times": weekend},
+        {"name": "stop", "namespace": "other", "environments": ["prod"], "times": {}},
+    ]});
+    world.create(&app);
+    world.sign_in(&mut browser, OWNER);
+    world.go(&mut browser, "/pipelines/shop/app");
+    browser.evaluate("document.getElementById('actions-menu').open = true");
+    browser.shows("End the freeze “incident <7>”…");
+    // A schedule is not ended in passing, nor what another namespace decided.
+    let forms = "[...document.querySelectorAll('#actions [value=thaw]')].length";
+    assert_eq!(browser.evaluate(forms), 1);
+    browser.press("End the freeze stop-app");
+    browser.shows("stop-app");
+    browser.until("location.pathname === '/pipelines/shop/app'");
+    browser.until("Boolean(document.querySelector('main > .notice[role]'))");
 }

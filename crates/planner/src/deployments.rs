@@ -82,6 +82,9 @@ pub fn deployments(
     if let Some(replaced) = replaced_by(found.first(), promotions) {
         found.insert(0, replaced);
     }
+    if let Some((index, earlier)) = before_the_rollback(&found, promotions) {
+        found.insert(index, earlier);
+    }
     let starts: Vec<_> = found.iter().map(|it| it.from).collect();
     let next = starts.into_iter().skip(1).map(Some).chain([None]);
     for (deployment, next) in found.iter_mut().zip(next) {
@@ -111,6 +114,30 @@ fn replaced_by(first: Option<&Deployment>, promotions: &[Promotion]) -> Option<D
         until: None,
         promotion: None,
     })
+}
+
+/// The first time that a revision ran which was rolled back to later: the environment remembers only the last
+/// time. That it ran then is known if it was promoted from here while nothing else ran.
+fn before_the_rollback(
+    found: &[Deployment],
+    promotions: &[Promotion],
+) -> Option<(usize, Deployment)> {
+    let is_rollback = |it: &Deployment| it.kind == DeploymentKind::Rollback;
+    let back = found.iter().position(is_rollback)?;
+    let (earlier, revision) = (&found[..back], &found[back].revision);
+    let is_same = |it: &Deployment| identity(&it.revision) == identity(revision);
+    let from = promoted_since(identity(revision), promotions)?;
+    let mut pairs = earlier.iter().zip(earlier.iter().skip(1));
+    let gap = pairs
+        .position(|(one, next)| one.until.is_some_and(|until| until <= from) && from < next.from)?;
+    let first = Deployment {
+        revision: revision.clone(),
+        kind: DeploymentKind::Release,
+        from,
+        until: None,
+        promotion: None,
+    };
+    (!earlier.iter().any(is_same)).then_some((gap + 1, first))
 }
 
 /// What a promotion that ended has deployed, or failed to.

@@ -123,6 +123,13 @@ hold_reasons! {
     Suspended of suspended,
 }
 
+impl HoldReason {
+    /// Whether something failed or was rejected. Otherwise the revision is only not the next one.
+    pub const fn is_failure(self) -> bool {
+        !matches!(self, Self::OlderThanRunning | Self::AlreadyRan)
+    }
+}
+
 /// Why nothing starts in one environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {

@@ -66,7 +66,7 @@ let pressed;
 function isBusy(part) {
   const active = document.activeElement;
   const isTyping = active && part.contains(active) && active.matches("input, select, textarea");
-  return isTyping || (pressed && part.contains(pressed)) || Boolean(part.querySelector("details[open] form, form details[open]"));
+  return isTyping || (pressed && part.contains(pressed)) || Boolean(part.querySelector("details[open] > form, form details[open]"));
 }
 
 function keepOpen(old, fresh) {
@@ -378,6 +378,8 @@ for (const ended of ["pointerup", "pointercancel"])
     });
   });
 document.addEventListener("toggle", () => setTimeout(replacePostponed), true);
+// A form that opens at the edge of a menu would be out of sight.
+document.addEventListener("toggle", ({ target }) => target.open && target.matches(".panel details") && target.scrollIntoView({ block: "nearest" }), true);
 document.addEventListener("click", (event) => closeMenus(event.target));
 document.addEventListener("keydown", (event) => {
   if (event.key === "Escape") {

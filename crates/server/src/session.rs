@@ -255,6 +255,9 @@ impl Sessions {
 pub(crate) struct FlashMessage {
     pub(crate) is_success: bool,
     pub(crate) text: String,
+    /// The text and the address of a link to what it is about.
+    #[serde(default)]
+    pub(crate) link: Option<(String, String)>,
 }
 
 /// The `Set-Cookie` header that deletes the session.

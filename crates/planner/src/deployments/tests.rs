@@ -281,3 +281,40 @@ fn the_lead_time_survives_a_rollback_of_the_first_environment() {
     let figures = delivery_figures(&pipeline(), &PipelineStatus::default(), &all, at(100));
     assert_eq!(figures.lead_time, Some(Duration::from_secs(20 * 60)));
 }
+
+#[test]
+fn the_first_environment_shows_what_ran_before_its_rollback() {
+    let ran = |revision: &str, from: i64, until: Option<i64>| RanRevision {
+        revision: revision.to_owned(),
+        all_ready_at: Some(Time(at(from))),
+        left_at: until.map(|until| Time(at(until))),
+        ..RanRevision::default()
+    };
+    let status = EnvironmentStatus {
+        ran: vec![
+            ran("2.0", 40, None),
+            ran("3.0", 30, Some(39)),
+            ran("1.0", 5, Some(10)),
+        ],
+        ..EnvironmentStatus::default()
+    };
+    let lane = |created: i64| {
+        let mut into_prod = promotion("prod 2.0 ok 20");
+        into_prod.metadata.creation_timestamp = Some(Time(at(created)));
+        let all = [rollback("dev 2.0 ok 41"), into_prod];
+        let lane = deployments("dev", Some(&status), &all);
+        let starts = lane.into_iter().map(|it| (it.revision, it.from, it.until));
+        starts.collect::<Vec<_>>()
+    };
+    let entry =
+        |revision: &str, from, until: Option<i64>| (revision.to_owned(), at(from), until.map(at));
+    let known = [
+        entry("1.0", 5, Some(10)),
+        entry("2.0", 12, Some(30)),
+        entry("3.0", 30, Some(39)),
+        entry("2.0", 40, None),
+    ];
+    assert_eq!(lane(12), known);
+    // Without a promotion from here at that time nothing is invented.
+    assert_eq!(lane(50).len(), 3);
+}

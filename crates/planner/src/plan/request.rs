@@ -136,7 +136,7 @@ pub(super) fn wanted(
     if !request.unseen && !is_known(input, &revision, request) {
         return Err(format!(
             "no target, source or report of this pipeline has {revision}, and it never ran; \
-             check the revision, or ask for it with --unseen (`unseen: true`)"
+             check the revision, or ask for it as unseen (`--unseen`, `unseen: true`)"
         ));
     }
     Ok(WantedRevision {

@@ -187,7 +187,7 @@ fn a_revision_that_was_never_seen_is_refused() {
     let refused = |revision: &str| {
         format!(
             "prod request r1: refused: no target, source or report of this pipeline has {revision}, \
-             and it never ran; check the revision, or ask for it with --unseen (`unseen: true`)"
+             and it never ran; check the revision, or ask for it as unseen (`--unseen`, `unseen: true`)"
         )
     };
     let drawing = "dev[1.0.0 ok] > prod[1.0.0 ok]";

@@ -38,7 +38,10 @@ pub(super) struct ActionForm {
     /// Empty for the whole pipeline.
     #[serde(default)]
     environment: String,
+    /// What was typed.
     revision: Option<String>,
+    /// What was chosen, if nothing was typed.
+    known: Option<String>,
     target: Option<String>,
     note: Option<String>,
     unseen: Option<String>,
@@ -68,6 +71,8 @@ pub(super) async fn act(
     };
     let message = FlashMessage {
         is_success: done.is_ok(),
+        // Another page than the pipeline's links to it.
+        link: (back != address(&key)).then(|| (key.name.clone(), address(&key))),
         text: done.unwrap_or_else(|problem| {
             let (_, sentence) = problem.parts();
             sentence.chars().take(MAX_MESSAGE_LENGTH).collect()
@@ -104,11 +109,11 @@ async fn act_on(
     let verb = ActionVerb::parse(&form.verb)?;
     let environment = form.environment;
     let body = ActionBody {
-        revision: form.revision.filter(|revision| !revision.is_empty()),
-        target: form.target.filter(|target| !target.is_empty()),
-        note: form.note.filter(|note| !note.is_empty()),
+        revision: filled(form.revision).or(filled(form.known)),
+        target: filled(form.target),
+        note: filled(form.note),
         unseen: form.unseen.is_some(),
-        change_digest: form.change.filter(|digest| !digest.is_empty()),
+        change_digest: filled(form.change),
         ..ActionBody::default()
     };
     let done =
@@ -133,6 +138,11 @@ async fn act_on(
         }
         ActionResult::SuspendSet { suspend: false, .. } => format!("{environment} is resumed."),
     })
+}
+
+/// A field that is not empty.
+fn filled(field: Option<String>) -> Option<String> {
+    field.filter(|text| !text.is_empty())
 }
 
 /// The approvals of the promotions that were approved, of that which needs most.
@@ -165,6 +175,9 @@ fn requested(environment: &str, revision: &str, message: Option<String>) -> Stri
     match (revision, message) {
         ("", Some(message)) => format!("{environment}: {message}."),
         ("", None) => format!("Requested for {environment}; the controller has not answered yet."),
+        (revision, Some(message)) if message == format!("bringing {revision}") => {
+            format!("Requested {revision} for {environment}; it is on its way.")
+        }
         (revision, Some(message)) => format!("Requested {revision} for {environment}: {message}."),
         (revision, None) => format!("Requested {revision} for {environment}."),
     }

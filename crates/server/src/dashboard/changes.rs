@@ -97,14 +97,29 @@ pub(super) async fn parts_of_one(
     }
     let change = stored_change(app_state, key).await?;
     let mut parts = PageParts::default();
-    parts.push("state", card(&change));
+    let pipeline = proposed_pipeline(&change.spec.content);
+    let pipeline = pipeline.filter(|key| app_state.objects.cached_pipeline(key).is_some());
+    parts.push("state", card(&change, pipeline.as_ref()));
     let file = source(&change.spec.content, "The file").id("file");
     parts.push("file", file);
     parts.push("title", tag("h1").id("title").text(&change.spec.title));
     Ok(parts)
 }
 
-fn card(change: &Change) -> Element {
+/// The pipeline that a manifest of the create form is about.
+fn proposed_pipeline(content: &str) -> Option<ObjectKey> {
+    content.lines().find(|line| *line == "kind: Pipeline")?;
+    let metadata = content.lines().skip_while(|line| *line != "metadata:");
+    let fields: Vec<_> = metadata
+        .skip(1)
+        .map_while(|line| line.strip_prefix("  ")?.split_once(": "))
+        .collect();
+    let field = |name| Some(fields.iter().find(|(own, _)| *own == name)?.1);
+    Some(ObjectKey::new(field("namespace")?, field("name")?))
+}
+
+/// How a proposal stands, with a link to its pipeline once that exists.
+fn card(change: &Change, pipeline: Option<&ObjectKey>) -> Element {
     let status = change.status.clone().unwrap_or_default();
     let message = match status.phase {
         None => "the controller has not processed it yet",
@@ -117,10 +132,15 @@ fn card(change: &Change) -> Element {
             .child(timestamp(at))
             .text(".")
     });
-    let merged = (status.phase == Some(ChangePhase::Merged)).then(|| {
-        tag("p")
+    let merged = (status.phase == Some(ChangePhase::Merged)).then(|| match pipeline {
+        Some(key) => tag("p").text("The pipeline exists: ").child(
+            tag("a")
+                .link(&super::components::address(key))
+                .text(format_args!("{}/{}", key.namespace, key.name)),
+        ),
+        None => tag("p")
             .text("The pipeline appears once Flux has applied it. ")
-            .child(tag("a").link("/pipelines").text("All pipelines"))
+            .child(tag("a").link("/pipelines").text("All pipelines")),
     });
     tag("div")
         .id("state")
@@ -178,4 +198,18 @@ pub(super) fn frame_of_one(parts: &PageParts) -> Html {
         parts.html("state"),
         parts.html("file"),
     ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_proposed_pipeline_is_found_in_its_manifest() {
+        let manifest = "apiVersion: v1\nkind: Pipeline\nmetadata:\n  name: cart\n  namespace: shop\nspec:\n  name: no\n";
+        let found = proposed_pipeline(manifest).map(|key| key.to_string());
+        assert_eq!(found.as_deref(), Some("shop/cart"));
+        let other = manifest.replace("Pipeline", "ConfigMap");
+        assert!(proposed_pipeline(&other).is_none());
+    }
 }

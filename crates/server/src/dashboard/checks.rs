@@ -15,7 +15,7 @@ use serde::Deserialize;
 use super::{
     components::{
         address, badge_with_text, counted, empty_state, external_link, hidden_field, page_links,
-        percent_encoded, state_icon, table, timestamp,
+        percent_encoded, sentence, state_icon, table, timestamp,
     },
     html::{Element, Html, tag},
     page::{PagePart, PageParts},
@@ -274,7 +274,7 @@ pub(super) fn attempt(attempt: i64) -> Option<Element> {
 pub(super) fn verdict(verdict: CheckVerdict, message: Option<&str>, url: Option<&str>) -> Html {
     let badge = badge_with_text(state_of(verdict), &verdict.word().to_lowercase());
     let message = message.filter(|it| !it.is_empty());
-    let message = message.map(|it| tag("small").text(it));
+    let message = message.map(|it| tag("small").child(sentence(it)));
     let link = url.map(|url| tag("small").child(external_link(url, "Details")));
     Html::all([Some(badge), message, link])
 }

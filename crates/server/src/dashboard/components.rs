@@ -42,6 +42,20 @@ pub(super) fn duration_since(time: &Time) -> Element {
         .text(text)
 }
 
+/// A sentence in which what stands between backticks is code.
+pub(super) fn sentence(text: &str) -> Html {
+    let parts: Vec<&str> = text.split('`').collect();
+    // Without its second backtick the first one is only a character.
+    if parts.len().is_multiple_of(2) {
+        return Html::from(text);
+    }
+    let parts = parts.into_iter().enumerate();
+    Html::all(parts.map(|(index, part)| match index % 2 {
+        0 => Html::from(part),
+        _ => Html::from(tag("code").text(part)),
+    }))
+}
+
 /// Text for screen readers only.
 pub(super) fn screen_reader_text(text: &str) -> Element {
     tag("span").class("vh").text(text)
@@ -153,4 +167,23 @@ pub(super) fn table(caption: &str, heads: &[&str], rows: Html) -> Element {
         .with("aria-label", caption)
         .with("tabindex", 0)
         .child(table)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_stands_between_backticks() {
+        for (text, expected) in [
+            ("plain <b>", "plain &lt;b&gt;"),
+            (
+                "after `sluice thaw a`; 2",
+                "after <code>sluice thaw a</code>; 2",
+            ),
+            ("one ` only", "one ` only"),
+        ] {
+            assert_eq!(sentence(text).as_str(), expected);
+        }
+    }
 }

@@ -170,7 +170,12 @@ fn rejection(promotion: &Promotion, button: Element) -> Element {
             promotion.uid().unwrap_or_default()
         ))
         .class("reject")
-        .child(tag("summary").class("button danger").text("Reject…"))
+        .child(
+            tag("summary")
+                .class("button danger")
+                .child(tag("span").class("when-closed").text("Reject…"))
+                .child(tag("span").class("when-open").text("Cancel")),
+        )
         .child(tag("p").class("dim").text(consequence))
         .child(button)
 }

@@ -163,23 +163,35 @@ fn windows(spec: &FreezeSpec) -> Vec<Element> {
             .text(format_args!(" for {}, {zone}", it.window))
     };
     let closed = spec.closed.iter().map(|it| line("closed", it));
-    closed
+    let all: Vec<_> = closed
         .chain(spec.open_only.iter().map(|it| line("only open", it)))
-        .collect()
+        .collect();
+    match all.is_empty() {
+        true => vec![tag("p").class("dim").text("always")],
+        false => all,
+    }
 }
 
 /// The button that ends a freeze, with what that leads to.
 fn end(key: &ObjectKey, csrf: &str) -> Element {
-    let form = form(csrf, "thaw", &key.namespace)
-        .child(hidden_field("name", &key.name))
-        .child(tag("p").class("dim").text(
-            "Deletes the Freeze. Promotions that it stopped go on where nothing else holds them.",
-        ))
-        .child(tag("button").text(format_args!("End the freeze {}", key.name)));
     tag("details")
         .id(format_args!("end-{}-{}", key.namespace, key.name))
         .child(tag("summary").text("End…"))
-        .child(form)
+        .child(thaw_form(&key.namespace, &key.name, csrf))
+}
+
+fn thaw_form(namespace: &str, name: &str, csrf: &str) -> Element {
+    form(csrf, "thaw", namespace)
+        .child(hidden_field("name", name))
+        .child(tag("p").class("dim").text(
+            "Deletes the Freeze. Promotions that it stopped go on where nothing else holds them.",
+        ))
+        .child(tag("button").text(format_args!("End the freeze {name}")))
+}
+
+/// The form on the page of a pipeline that ends a Freeze of its namespace.
+pub(super) fn end_form(pipeline: &ObjectKey, name: &str, csrf: &str) -> Element {
+    thaw_form(&pipeline.namespace, name, csrf).child(hidden_field("pipeline", &pipeline.name))
 }
 
 fn form(csrf: &str, verb: &str, namespace: &str) -> Element {
@@ -249,6 +261,7 @@ pub(super) async fn act(
     };
     let message = FlashMessage {
         is_success: done.is_ok(),
+        link: None,
         text: done.unwrap_or_else(|problem| problem.parts().1.chars().take(1000).collect()),
     };
     let is_secure = is_secure(&app_state, &headers);

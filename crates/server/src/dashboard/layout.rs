@@ -267,5 +267,9 @@ fn flash_message(message: FlashMessage) -> Element {
         false => ("notice bad", "alert"),
     };
     let text = tag("p").class(class).with("role", role);
-    text.text(message.text)
+    let link = message.link.map(|(name, address)| {
+        let link = tag("a").link(&address).text(name);
+        tag("span").text(" ").child(link)
+    });
+    text.text(message.text).child(link)
 }

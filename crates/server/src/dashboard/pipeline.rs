@@ -22,7 +22,7 @@ use planner::{EnvironmentForecast, Hold, HoldReason, Plan};
 use runtime::ObjectKey;
 
 use super::{
-    components::{address, badge, breadcrumbs, timestamp},
+    components::{address, badge, breadcrumbs, sentence, timestamp},
     decision::{self, DecisionContext},
     html::{Element, Html, tag},
     page::PageParts,
@@ -219,22 +219,32 @@ impl PipelineView<'_> {
             .class("card")
             .child(tag("h2").id(&heading).text(title))
             .child(promotion.map(|promotion| self.decision_or_progress(promotion)))
-            .child(hold.filter(|_| !is_decided_here).map(waiting_for))
-            .child(
-                self.forecast_beside(name, hold)
-                    .filter(|_| promotion.is_none()),
-            );
-        let gates = self.gate_list(environment, index).map(|list| {
+            .child(self.reason(name, hold.filter(|_| !is_decided_here), promotion.is_none()));
+        let gates = self.gate_list(environment, index);
+        let section = tag("section").id(id).with("aria-labelledby", &heading);
+        if promotion.is_none() {
+            return section.class("next wait").child(left.child(gates));
+        }
+        let gates = gates.map(|list| {
             let title = tag("h2").text(format_args!("Gates into {name}"));
             let card = tag("div").class("card").child(title).child(list);
-            card.child(self.forecast_of(name).filter(|_| promotion.is_some()))
+            card.child(self.forecast_of(name))
         });
-        tag("section")
-            .id(id)
-            .class("next")
-            .with("aria-labelledby", &heading)
-            .child(left)
-            .child(gates)
+        section.class("next").child(left).child(gates)
+    }
+
+    /// What an environment waits for and, beside a hold that nothing was started for, the forecast.
+    fn reason(
+        &self,
+        environment: &str,
+        hold: Option<&Hold>,
+        has_forecast: bool,
+    ) -> Option<Element> {
+        let forecast = self.forecast_beside(environment, hold);
+        let forecast = forecast.filter(|_| has_forecast);
+        let is_known = hold.is_some() || forecast.is_some();
+        let reason = tag("div").class("reasons").child(hold.map(waiting_for));
+        is_known.then(|| reason.child(forecast))
     }
 
     /// The forecast where it says more than the hold.
@@ -253,7 +263,7 @@ impl PipelineView<'_> {
         let text = tag("p")
             .class("forecast")
             .child(tag("strong").text("Forecast "))
-            .text(planner::shortened(&forecast.text()));
+            .child(sentence(&planner::shortened(&forecast.text())));
         is_known.then_some(text)
     }
 
@@ -291,15 +301,17 @@ fn waiting_for(hold: &Hold) -> Element {
             .child(timestamp(&api::Time(at)))
             .text(".")
     });
+    let resolved_by = tag("span")
+        .class("resolved")
+        .text("Resolved by: ")
+        .child(sentence(&planner::shortened(&hold.resolved_by)))
+        .text(".");
     tag("p")
         .class("hold")
         .child(tag("strong").text("Waiting: "))
-        .text(format_args!("{}. ", planner::shortened(&hold.sentence)))
-        .child(tag("span").text(format_args!(
-            "Resolved by: {}.",
-            planner::shortened(&hold.resolved_by)
-        )))
-        .child(opens_at)
+        .child(sentence(&planner::shortened(&hold.sentence)))
+        .text(". ")
+        .child(resolved_by.child(opens_at))
         .child(tag("small").text(format_args!(" {}", hold.reason.word())))
 }
 

@@ -104,6 +104,13 @@ mod tests {
         ] {
             assert_ne!(colour(one), colour(other), "{one} and {other}");
         }
+        // The style sheet has neighbours on the colour wheel five numbers apart.
+        for (one, other) in [("6.2.0", "6.4.0"), ("6.2.0", "6.3.0"), ("1.0.1", "1.0.3")] {
+            let [one, other] = [one, other].map(|it| colour_number(it) % COLOURS);
+            let distance = one.abs_diff(other);
+            let distance = distance.min(COLOURS - distance);
+            assert!((1..5).contains(&distance), "{one} and {other}");
+        }
         assert_eq!(colour("v1.2.3"), colour("1.2.3"));
         assert_eq!(colour(""), "v0");
     }

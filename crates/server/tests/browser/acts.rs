@@ -156,6 +156,14 @@ fn promote_roll_back_suspend_and_resume() {
         (json!(asked(&world).kind), asked(&world).revision.as_str()),
         (json!("Promote"), "6.0.0")
     );
+    // Known revisions can be chosen, and of the forms in the menu one is open.
+    browser.evaluate("document.getElementById('promote-1').open = true");
+    browser.evaluate("document.querySelector('#promote-1 [name=known][value=\"4.0.0\"]').click()");
+    browser.evaluate("document.getElementById('suspend-1').open = true");
+    browser.until("!document.getElementById('promote-1').open");
+    browser.press("Promote into prod");
+    browser.shows("Requested 4.0.0 for prod");
+    assert_eq!(asked(&world).revision, "4.0.0");
     for (button, told, is_suspended) in [
         ("Suspend the pipeline", "app is suspended.", true),
         ("Resume the pipeline", "app is resumed.", false),

@@ -11,6 +11,7 @@ mod checks;
 mod decisions;
 mod drafts;
 mod gallery;
+mod layout;
 #[path = "../http/leaf.rs"]
 mod leaf;
 #[path = "../http/loops.rs"]

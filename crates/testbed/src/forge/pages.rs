@@ -119,6 +119,10 @@ fn shown_statuses(state: &ForgeState, project: &str, pull: &PullRequest) -> Stri
     let lines: String = last.values().map(line).collect();
     match lines.is_empty() {
         true => lines,
+        // Nothing sets a status of a pull request that is not open any more.
+        false if pull.state != PullState::Open => {
+            section_of("Last commit status while it was open", &lines)
+        }
         false => section_of("Commit status", &lines),
     }
 }

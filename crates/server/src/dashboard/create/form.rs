@@ -216,7 +216,7 @@ impl CreateForm<'_> {
             ))
             .child(self.field(&field("namespace"), "Namespace", &target.namespace, ""))
             .child(
-                self.button(remove, "Remove")
+                self.button(remove, "Remove target")
                     .class("quiet")
                     .with("aria-label", label),
             )

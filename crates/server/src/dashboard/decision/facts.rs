@@ -14,7 +14,7 @@ use planner::{CheckProgress, ImageDiff, PromotionDiff, SoakProgress};
 use super::DecisionContext;
 use crate::dashboard::{
     checks::verdict,
-    components::{counted, duration_since, external_link, timestamp},
+    components::{counted, duration_since, external_link, sentence, timestamp},
     html::{Element, Html, tag},
     version::{chip, shortened},
 };
@@ -39,7 +39,7 @@ pub(super) fn facts(promotion: &Promotion, context: &DecisionContext<'_>) -> Opt
         commits.map(|commits| ("Commits", commit_list(commits))),
         checks.map(|diff| ("Checks", check_list(&diff.checks))),
         soak.map(|soak| ("Ready", soak_text(soak, context.now))),
-        forecast.map(|text| ("Forecast", tag("p").text(text))),
+        forecast.map(|text| ("Forecast", tag("p").child(sentence(text)))),
         approvals(promotion).map(|element| ("Approvals", element)),
     ];
     let facts: Vec<_> = facts.into_iter().flatten().collect();

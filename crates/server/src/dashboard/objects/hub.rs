@@ -9,7 +9,7 @@ use planner::SummaryState;
 use runtime::ObjectKey;
 
 use super::super::{
-    components::{address, state_icon, timestamp},
+    components::{address, external_link, pull_request_label, state_icon, timestamp},
     html::{Element, tag},
     sign_in::Viewer,
     version::chip,
@@ -162,13 +162,23 @@ fn event(event: &RecentEvent) -> Element {
         false => "reason dim",
     };
     let times = (event.count > 1).then(|| format!(" ({} times)", event.count));
+    // Events about a pull request end with its address.
+    let (text, url) = match event.message.rsplit_once(' ') {
+        Some((text, url)) if url.starts_with("http") => (text, Some(url)),
+        _ => (event.message.as_str(), None),
+    };
+    let link = url.map(|url| {
+        let link = external_link(url, &pull_request_label(url));
+        tag("span").text(" ").child(link)
+    });
     tag("li")
         .child(event.last_seen.as_ref().map(timestamp))
         .text(" ")
         .child(tag("span").class(class).text(&event.reason))
-        .child(tag("p").text(format_args!(
-            "{}{}",
-            event.message,
-            times.unwrap_or_default()
-        )))
+        .child(
+            tag("p")
+                .text(text)
+                .child(link)
+                .text(times.unwrap_or_default()),
+        )
 }

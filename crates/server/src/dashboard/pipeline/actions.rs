@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{
     Pipeline,
     check_run::CheckVerdict,
-    pipeline::{CheckStatus, Environment, PipelineStatus},
+    pipeline::{CheckStatus, CoveringFreeze, Environment, PipelineStatus},
     promotion::Phase,
 };
 use futures::future::try_join_all;
@@ -18,14 +18,16 @@ use crate::{
     dashboard::{
         components::hidden_field,
         decision::{action_form, note},
-        freezes::freeze_form,
+        freezes::{end_form, freeze_form},
         html::{Element, tag},
-        version::shortened,
+        version::{chip, shortened},
     },
     problem::Problem,
     view,
 };
 
+/// How many known revisions can be chosen.
+const MAX_CHOICES: usize = 8;
 const VERBS: [&str; 3] = ["approve", "promote", "suspend"];
 
 /// The actions that the viewer may take.
@@ -105,7 +107,27 @@ impl PipelineView<'_> {
         }
         let group = tag("div").class("group");
         let group = group.child(tag("h2").text("Whole pipeline"));
-        Some(group.child(freeze).child(suspend))
+        let group = group.child(freeze).children(self.end_freezes());
+        Some(group.child(suspend))
+    }
+
+    /// Ends each Freeze of this namespace that stops the pipeline without a schedule.
+    fn end_freezes(&self) -> Vec<Element> {
+        let status = self.pipeline.status.as_ref();
+        let all = status.into_iter().flat_map(|it| &it.freezes);
+        let stops = all.filter(|it| {
+            let has_schedule = !it.times.closed.is_empty() || !it.times.open_only.is_empty();
+            self.allowed.may_freeze && it.namespace.is_none() && !has_schedule
+        });
+        let end = |(index, freeze): (usize, &CoveringFreeze)| {
+            let label = match freeze.reason.as_str() {
+                "" => format!("End the freeze {}…", freeze.name),
+                reason => format!("End the freeze “{reason}”…"),
+            };
+            let form = end_form(self.key, &freeze.name, self.csrf);
+            disclosure(&format!("thaw-{index}"), &label, form)
+        };
+        stops.enumerate().map(end).collect()
     }
 
     fn suspend_all(&self) -> Option<Element> {
@@ -197,35 +219,31 @@ impl PipelineView<'_> {
     /// confirmed.
     fn promote(&self, environment: &str, index: usize) -> Element {
         let known = self.known_revisions(environment);
-        let options = known
-            .iter()
-            .map(|revision| tag("option").with("value", revision));
-        let (field, list) = (format!("revision-{index}"), format!("revisions-{index}"));
+        let field = format!("revision-{index}");
         let input = tag("input")
             .id(&field)
             .with("name", "revision")
-            .with("list", &list)
             .with("autocomplete", "off")
             .with("maxlength", 256)
-            .set("required", true);
-        let hint = match known.is_empty() {
-            true => "No other revision is known.".to_owned(),
+            .set("required", known.is_empty());
+        let label = match known.is_empty() {
+            true => "Revision (no other one is known)",
+            false => "Or another revision",
+        };
+        let consequence = match planner::sources(&self.pipeline.spec, environment).is_empty() {
+            true => format!("Brings the revision into {environment}."),
             false => format!(
-                "Known: {}.",
-                known.iter().take(5).cloned().collect::<Vec<_>>().join(", ")
+                "Brings the revision into {environment} without waiting for the environments that it comes \
+                 after."
             ),
         };
-        let consequence = format!(
-            "Brings the revision into {environment} without waiting for the environments that it comes after. \
-             Approval, suspension and freezes still hold it."
-        );
+        let consequence = format!("{consequence} Approval, suspension and freezes still hold it.");
         let form = self
             .form("promote", environment)
             .child(tag("p").class("dim").text(consequence))
-            .child(tag("label").with("for", &field).text("Revision"))
+            .child(known_choices(&known))
+            .child(tag("label").with("for", &field).text(label))
             .child(input)
-            .child(tag("datalist").id(&list).children(options))
-            .child(tag("p").class("dim").text(hint))
             .child(note())
             .child(unseen(index))
             .child(
@@ -345,10 +363,28 @@ impl PipelineView<'_> {
 
 /// A form behind a button that opens it.
 pub(super) fn disclosure(id: &str, label: &str, form: Element) -> Element {
+    // Of those with the same name, browsers keep one open.
     tag("details")
         .id(id)
+        .with("name", "action")
         .child(tag("summary").text(label))
         .child(form)
+}
+
+/// The known revisions to choose from; nothing where none is known.
+fn known_choices(known: &[String]) -> Option<Element> {
+    let choices = known.iter().take(MAX_CHOICES).map(|revision| {
+        let input = tag("input")
+            .with("type", "radio")
+            .with("name", "known")
+            .with("value", revision);
+        tag("label").child(input).child(chip(revision))
+    });
+    let choices = tag("fieldset")
+        .class("known")
+        .child(tag("legend").text("Revision"))
+        .children(choices);
+    (!known.is_empty()).then_some(choices)
 }
 
 /// The confirmation that an unknown revision is wanted.
@@ -361,5 +397,5 @@ fn unseen(index: usize) -> Element {
     tag("label")
         .class("check-line")
         .child(input)
-        .text(" even if no target, source or report has this revision")
+        .text(" unseen: ask for it even if no target, source or report has it")
 }

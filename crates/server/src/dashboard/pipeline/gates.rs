@@ -7,7 +7,7 @@ use planner::{GateAnswer, GateVerdict, HoldReason};
 
 use super::PipelineView;
 use crate::dashboard::{
-    components::{counted, screen_reader_text, timestamp},
+    components::{counted, screen_reader_text, sentence, timestamp},
     html::{Element, tag},
     icons,
 };
@@ -18,6 +18,8 @@ pub(super) enum GateMark {
     Passed,
     Waits,
     Failed,
+    /// Nothing failed, but time does not open it.
+    Closed,
     /// The revision is not known yet.
     NotAsked,
     /// Nothing is on its way.
@@ -32,7 +34,8 @@ impl GateMark {
             GateVerdict::Pass | GateVerdict::PassByRequest(_) => Self::Passed,
             GateVerdict::NotAsked => Self::NotAsked,
             GateVerdict::Wait(_) => Self::Waits,
-            GateVerdict::Fail(_) => Self::Failed,
+            GateVerdict::Fail(hold) if hold.reason.is_failure() => Self::Failed,
+            GateVerdict::Fail(_) => Self::Closed,
         }
     }
 
@@ -41,7 +44,7 @@ impl GateMark {
     }
 
     fn is_closed(self) -> bool {
-        matches!(self, Self::Waits | Self::Failed)
+        matches!(self, Self::Waits | Self::Failed | Self::Closed)
     }
 
     pub(super) fn class(self) -> &'static str {
@@ -49,6 +52,7 @@ impl GateMark {
             Self::Passed => "passed",
             Self::Waits => "waits",
             Self::Failed => "closed",
+            Self::Closed => "stopped",
             Self::NotAsked => "later",
             Self::Idle => "idle",
             Self::NotRequired => "later",
@@ -60,6 +64,7 @@ impl GateMark {
             Self::Passed => "passed",
             Self::Waits => "waits",
             Self::Failed => "failed",
+            Self::Closed => "closed",
             Self::NotAsked => "not asked yet",
             Self::Idle => "nothing to do",
             Self::NotRequired => "not required",
@@ -72,6 +77,8 @@ pub(super) struct GateNode {
     pub(super) gate: &'static str,
     pub(super) mark: GateMark,
     pub(super) label: String,
+    /// The label between two environments, where there is little space.
+    pub(super) short_label: String,
     /// What the gate says, if it is more than the label.
     pub(super) sentence: Option<String>,
     pub(super) opens_at: Option<planner::Timestamp>,
@@ -188,6 +195,7 @@ impl GateLabels<'_> {
             gate,
             mark,
             label: self.label(gate),
+            short_label: self.short_label(gate),
             sentence: None,
             opens_at: None,
             is_drawn: true,
@@ -209,13 +217,13 @@ impl GateLabels<'_> {
             }
             GateVerdict::Pass | GateVerdict::NotAsked => (None, None),
         };
+        let closed = answer.hold().and_then(|hold| closed_label(hold.reason));
+        let closed = closed.map(str::to_owned);
         GateNode {
             gate: answer.gate,
             mark,
-            label: match answer.hold().and_then(|hold| closed_label(hold.reason)) {
-                Some(label) => label.to_owned(),
-                None => self.label(answer.gate),
-            },
+            label: closed.clone().unwrap_or_else(|| self.label(answer.gate)),
+            short_label: closed.unwrap_or_else(|| self.short_label(answer.gate)),
             sentence,
             opens_at,
             is_drawn: self.is_set(answer.gate) || mark.is_closed(),
@@ -242,6 +250,16 @@ impl GateLabels<'_> {
             "approvals" => self.settings.needs_approval(),
             "freeze" => self.is_covered,
             _ => false,
+        }
+    }
+
+    /// What a gate asks for, without what its place in the picture says.
+    fn short_label(&self, gate: &str) -> String {
+        match gate {
+            "readiness" => "ready".to_owned(),
+            "verified" => "checks".to_owned(),
+            "signature" => "signed".to_owned(),
+            _ => self.label(gate),
         }
     }
 
@@ -296,6 +314,10 @@ fn closed_label(reason: HoldReason) -> Option<&'static str> {
 }
 
 impl GateNode {
+    pub(super) fn class(&self) -> String {
+        format!("gate {} gate-{}", self.mark.class(), self.gate)
+    }
+
     pub(super) fn drawing(&self) -> Element {
         match self.mark {
             GateMark::Failed => icons::failed(),
@@ -310,13 +332,18 @@ fn line(gate: &GateNode) -> Element {
         let at = timestamp(&api::Time(at));
         tag("small").text("opens ").child(at)
     });
-    let sentence = gate.sentence.as_ref();
-    let sentence = sentence.map(|it| tag("small").text(planner::shortened(it)));
+    let text = gate.sentence.as_ref();
+    let text = text.map(|it| tag("small").child(sentence(&planner::shortened(it))));
     let what = tag("span").class("what").text(&gate.label);
+    let is_frozen = gate.gate == "freeze" && gate.mark.is_closed();
+    let freezes = is_frozen.then(|| {
+        let link = tag("a").link("/freezes").text("All freezes");
+        tag("small").child(link)
+    });
     tag("li")
-        .class(format_args!("gate {}", gate.mark.class()))
+        .class(gate.class())
         .child(tag("span").class("sign").child(gate.drawing()))
-        .child(what.child(sentence).child(opens_at))
+        .child(what.child(text).child(opens_at).child(freezes))
         .child(screen_reader_text(": "))
         .child(tag("span").class("verdict").text(gate.mark.word()))
 }

@@ -9,7 +9,7 @@ use kube::ResourceExt;
 
 use super::{PipelineView, progress::result_line};
 use crate::dashboard::{
-    components::timestamp,
+    components::{sentence, timestamp},
     decision::from_to,
     html::{Element, tag},
     version::chip,
@@ -89,13 +89,16 @@ fn entry(promotion: &Promotion) -> Element {
         .child(from_to(promotion))
         .text(" ")
         .child(result_line(promotion));
-    let message = status.message.filter(|_| class == "failed");
+    // Who rejected it says why.
+    let message = status
+        .message
+        .filter(|_| class == "failed" && spec.rejection.is_none());
     tag("li")
         .class(class)
         .child(at.as_ref().map(timestamp))
         .child(line)
         .child(people(promotion))
-        .child(message.map(|message| tag("p").class("bad").text(message)))
+        .child(message.map(|message| tag("p").class("bad").child(sentence(&message))))
 }
 
 /// Who requested, approved and rejected a promotion.
@@ -118,8 +121,11 @@ fn people(promotion: &Promotion) -> Option<Element> {
         let note = note.map(|note| format!(": {note}")).unwrap_or_default();
         format!("rejected by {}{note}", rejection.by)
     });
+    let cause = spec.cause.as_ref();
+    let cause = cause.map(|_| "rolled back after a failed check".to_owned());
     let text: Vec<_> = requested
         .into_iter()
+        .chain(cause)
         .chain(approved)
         .chain(rejected)
         .collect();

@@ -10,6 +10,7 @@ use api::{
     Promotion, Time,
     pipeline::{Environment, TargetStatus},
     promotion::Phase,
+    revision::identity,
 };
 
 use super::{PipelineView, gates::GateNode};
@@ -53,11 +54,11 @@ impl PipelineView<'_> {
         let moving = coming.map(|revision| {
             let chip = chip(&revision);
             let key = format!("{}-{}", environment.name, shortened(&revision));
-            let text = format!(
-                "{} on its way into {}",
-                shortened(&revision),
-                environment.name
-            );
+            let (revision, name) = (shortened(&revision), &environment.name);
+            let text = match closed {
+                Some(_) => format!("{revision} waits before {name}"),
+                None => format!("{revision} on its way into {name}"),
+            };
             tag("li")
                 .class("moving")
                 .with("data-move", key)
@@ -86,8 +87,15 @@ impl PipelineView<'_> {
         if let Some(promotion) = self.current_promotion(&environment.name) {
             return Some(promotion.spec.shown_revision());
         }
-        let plan = self.plan.environments.get(&environment.name)?;
-        plan.next.clone()
+        let next = self
+            .plan
+            .environments
+            .get(&environment.name)?
+            .next
+            .clone()?;
+        let running = view::revisions(view::status_of(&self.pipeline, &environment.name));
+        let is_here = running.iter().all(|it| *it == identity(&next)) && !running.is_empty();
+        (!is_here).then_some(next)
     }
 
     /// The promotion that is under way into an environment.
@@ -141,12 +149,12 @@ impl PipelineView<'_> {
 
 /// A gate between two environments.
 fn node(node: &GateNode) -> Element {
-    let label = tag("span").class("label").text(&node.label);
+    let label = tag("span").class("label").text(&node.short_label);
     let until = node
         .opens_at
         .map(|at| timestamp(&Time(at)).with("data-left", ""));
     tag("li")
-        .class(format_args!("gate {}", node.mark.class()))
+        .class(node.class())
         .with("title", node.sentence.as_ref().unwrap_or(&node.label))
         .child(tag("span").class("sign").child(node.drawing()))
         .child(label.child(until))

@@ -13,7 +13,8 @@ use crate::{
 
 /// A milestone of a promotion.
 struct Milestone {
-    name: &'static str,
+    /// Its name once it is reached, and until then.
+    names: [&'static str; 2],
     is_done: bool,
     detail: Option<Element>,
 }
@@ -29,10 +30,11 @@ impl PipelineView<'_> {
                 (false, true) => ("now", "in progress: "),
                 (false, false) => ("next", "pending: "),
             };
+            let [done, to_do] = it.names;
             let item = tag("li")
                 .class(class)
                 .child(screen_reader_text(word))
-                .text(it.name);
+                .text(if it.is_done { done } else { to_do });
             item.child(it.detail)
         });
         let status = promotion.status.as_ref();
@@ -54,7 +56,7 @@ fn milestones(promotion: &Promotion) -> Vec<Milestone> {
     let approved_by = spec.approved_by();
     if spec.needs_approval || approved_by.is_some() {
         milestones.push(Milestone {
-            name: "Approved",
+            names: ["Approved", "Approval"],
             is_done: is_past(Phase::AwaitingApproval),
             detail: approved_by.map(|names| tag("span").text(format_args!(" by {names}"))),
         });
@@ -63,28 +65,28 @@ fn milestones(promotion: &Promotion) -> Vec<Milestone> {
     let link = link.map(|url| tag("span").text(" ").child(result_link(promotion, url)));
     if spec.strategy.pull_request.is_some() {
         milestones.push(Milestone {
-            name: "Pull request opened",
+            names: ["Pull request opened", "Open a pull request"],
             is_done: is_past(Phase::Running),
             detail: link,
         });
         let merged = status.merged_at.as_ref();
         milestones.push(Milestone {
-            name: "Merged",
+            names: ["Merged", "Merge"],
             is_done: is_past(Phase::WaitingForMerge),
             detail: merged.map(|at| tag("span").text(" ").child(timestamp(at))),
         });
     } else {
         milestones.push(Milestone {
-            name: match spec.strategy.commit {
-                Some(_) => "Committed",
-                None => "Sent",
+            names: match spec.strategy.commit {
+                Some(_) => ["Committed", "Commit"],
+                None => ["Sent", "Send"],
             },
             is_done: is_past(Phase::Running),
             detail: link,
         });
     }
     milestones.push(Milestone {
-        name: "Deployed to all targets",
+        names: ["Deployed to all targets", "Deploy to all targets"],
         is_done: status.phase == Some(Phase::Succeeded),
         detail: None,
     });

@@ -18,27 +18,17 @@ const MINUTE: i64 = 60;
 const HOUR: i64 = 60 * MINUTE;
 const DAY: i64 = 24 * HOUR;
 
-/// The windows that are shown: seconds, the form of the times below them, and the name.
-const WINDOWS: [(i64, &str, &str); 18] = [
-    (2 * MINUTE, "%H:%M:%S", "2 minutes"),
-    (5 * MINUTE, "%H:%M", "5 minutes"),
-    (10 * MINUTE, "%H:%M", "10 minutes"),
-    (20 * MINUTE, "%H:%M", "20 minutes"),
-    (40 * MINUTE, "%H:%M", "40 minutes"),
-    (HOUR, "%H:%M", "hour"),
-    (2 * HOUR, "%H:%M", "2 hours"),
-    (4 * HOUR, "%H:%M", "4 hours"),
-    (8 * HOUR, "%H:%M", "8 hours"),
-    (12 * HOUR, "%H:%M", "12 hours"),
-    (DAY, "%H:%M", "day"),
-    (2 * DAY, "%a %H:%M", "2 days"),
-    (4 * DAY, "%a %H:%M", "4 days"),
-    (7 * DAY, "%a %e %b", "7 days"),
-    (14 * DAY, "%e %b", "14 days"),
-    (30 * DAY, "%e %b", "30 days"),
-    (60 * DAY, "%e %b", "60 days"),
-    (90 * DAY, "%e %b", "90 days"),
+/// How the times below the lanes are written, by the seconds that are shown at most.
+const FORMATS: [(i64, &str); 5] = [
+    (8 * MINUTE, "%H:%M:%S"),
+    (DAY, "%H:%M"),
+    (5 * DAY, "%a %H:%M"),
+    (10 * DAY, "%a %e %b"),
+    (i64::MAX, "%e %b"),
 ];
+/// The least and the most that is shown, in seconds.
+const SHORTEST: i64 = 2 * MINUTE;
+const LONGEST: i64 = 90 * DAY;
 /// How wide a lane is on a desktop and on a phone, and a character in it, in pixels.
 const LANE_WIDTHS: [f64; 2] = [1000.0, 320.0];
 const CHARACTER_WIDTH: f64 = 7.4;
@@ -51,15 +41,18 @@ struct TimelineRange {
     now: Timestamp,
     seconds: i64,
     format: &'static str,
-    name: &'static str,
+    /// How much is shown, in words.
+    name: String,
 }
 
 impl TimelineRange {
-    /// The smallest window that contains everything, else the largest.
+    /// From shortly before the first deployment, so that no lane begins with a gap, or the longest range.
     fn around(first: Timestamp, now: Timestamp) -> Self {
         let age = now.as_second() - first.as_second();
-        let fits = WINDOWS.into_iter().find(|(seconds, ..)| *seconds > age);
-        let (seconds, format, name) = fits.unwrap_or(WINDOWS[WINDOWS.len() - 1]);
+        let seconds = (age + age / 50).clamp(SHORTEST, LONGEST);
+        let mut formats = FORMATS.into_iter();
+        let format = formats.find(|(most, _)| seconds <= *most);
+        let format = format.map_or("%e %b", |(_, format)| format);
         Self {
             start: now
                 .saturating_sub(SignedDuration::from_secs(seconds))
@@ -67,7 +60,7 @@ impl TimelineRange {
             now,
             seconds,
             format,
-            name,
+            name: range_name(seconds),
         }
     }
 
@@ -77,6 +70,16 @@ impl TimelineRange {
         let share = seconds as f64 / self.seconds as f64;
         (share * 10_000.0).round() / 100.0
     }
+}
+
+/// How much of time a range shows, in its largest unit.
+fn range_name(seconds: i64) -> String {
+    let (unit, noun) = match seconds {
+        ..5400 => (MINUTE, "minutes"),
+        5400..172_800 => (HOUR, "hours"),
+        _ => (DAY, "days"),
+    };
+    format!("{} {noun}", (seconds + unit / 2) / unit)
 }
 
 impl PipelineView<'_> {
@@ -266,15 +269,18 @@ mod tests {
         let before = |seconds: i64| Timestamp::from_second(1_800_000_000 - seconds).unwrap();
         for (age, expected) in [
             (0, "2 minutes"),
-            (3599, "hour"),
-            (3600, "2 hours"),
-            (5 * 86_400, "7 days"),
+            (200, "3 minutes"),
+            (3599, "61 minutes"),
+            (9 * 3600, "9 hours"),
+            (5 * 86_400, "5 days"),
             (400 * 86_400, "90 days"),
         ] {
             let window = TimelineRange::around(before(age), now);
             assert_eq!(window.name, expected);
             assert!((window.percent(now) - 100.0).abs() < f64::EPSILON);
             assert!(window.percent(before(age)) >= 0.0);
+            // Almost nothing is empty before the first deployment.
+            assert!(age < 200 || window.percent(before(age)) < 2.5, "{age}");
         }
     }
 

@@ -18,6 +18,9 @@ use crate::command::{cargo, output, root};
 pub(crate) use changed::changed;
 use list::Mutation;
 
+/// How many seeds of the simulation are tried.
+const SEEDS: u64 = 40;
+
 /// How a test run of a mutated crate ended.
 #[derive(Debug, PartialEq)]
 enum TestResult {
@@ -137,6 +140,7 @@ fn test(tree: &Path, build: &Path, mutation: &Mutation) -> Result<TestResult> {
         .current_dir(tree)
         .env("CARGO_TARGET_DIR", build)
         .env("PROPTEST_RNG_SEED", "20261116")
+        .envs(seeds(mutation))
         .stdin(Stdio::null())
         .output()
         .with_context(|| format!("running the tests of {}", mutation.package))?;
@@ -148,6 +152,16 @@ fn test(tree: &Path, build: &Path, mutation: &Mutation) -> Result<TestResult> {
         false if results.any(|line| line.ends_with(" ok")) => TestResult::Survived,
         false => TestResult::NotRun,
     })
+}
+
+/// The simulation begins with the seed that found it. A change of other code lets that seed tell another
+/// story, so that some more are tried.
+fn seeds(mutation: &Mutation) -> Vec<(&'static str, String)> {
+    let first = mutation
+        .seed
+        .map(|seed| ("SLUICE_FIRST_SEED", seed.to_string()));
+    let count = first.as_ref().map(|_| ("SLUICE_SEEDS", SEEDS.to_string()));
+    first.into_iter().chain(count).collect()
 }
 
 #[cfg(test)]

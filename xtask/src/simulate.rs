@@ -2,9 +2,9 @@
 
 use crate::command::{cargo, run};
 
-/// Runs the seeds from `first` on in a release build.
+/// Runs the seeds from `first` on, in an optimized build.
 pub(crate) fn simulate(seeds: u64, first: u64) -> anyhow::Result<()> {
-    let mut command = cargo(&["test", "--locked", "--release"]);
+    let mut command = cargo(&["test", "--locked", "--profile", "simulate"]);
     command
         .args(["--package", "sluice-controller", "--test", "simulation"])
         .args(["every_seed", "--", "--nocapture"])

@@ -43,7 +43,7 @@ pub(crate) fn spawn(server: &Server) {
         // The history of an opened store need not contain all that happened since its last start.
         let mut resync_at = Some(Instant::now());
         loop {
-            let _ = revision_watch.borrow_and_update();
+            revision_watch.update();
             let is_due = resync_at.take_if(|at| *at <= Instant::now()).is_some();
             if collector.handle_events(&server, is_due).await.is_none() {
                 return;
@@ -53,8 +53,9 @@ pub(crate) fn spawn(server: &Server) {
             }
             let wake_at = resync_at.unwrap_or_else(|| Instant::now() + RETRY_DELAY);
             tokio::select! {
-                changed = revision_watch.changed() => if changed.is_err() { return },
+                biased;
                 () = sleep_until(wake_at), if resync_at.is_some() => {}
+                changed = revision_watch.changed() => if changed.is_err() { return },
             }
         }
     });

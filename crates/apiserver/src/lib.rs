@@ -116,6 +116,18 @@ impl Server {
         server
     }
 
+    /// A server in memory that starts with the objects and definitions that this one has now.
+    ///
+    /// Much faster than creating them again: nothing is parsed, validated or compiled.
+    pub fn fork(&self, options: Options) -> Self {
+        let (revision, objects) = self.store().all_objects();
+        let store = MemoryStore::starting_with(revision, objects, options.history);
+        let registry = self.registry().clone();
+        let server = Self::with_registry(Box::new(store), registry, options);
+        garbage_collector::spawn(&server);
+        server
+    }
+
     /// A server with a store in a file, which is created if it does not exist.
     ///
     /// A write is answered with success only after it is durable.
@@ -131,9 +143,13 @@ impl Server {
     }
 
     fn on(store: Box<dyn Store>, options: Options) -> Self {
+        Self::with_registry(store, Registry::new(), options)
+    }
+
+    fn with_registry(store: Box<dyn Store>, registry: Registry, options: Options) -> Self {
         Self(Arc::new(ServerState {
             store,
-            registry: Registry::new(),
+            registry,
             registry_update: Mutex::default(),
             clock: ServerClock::start(options.start),
             random: Mutex::new(fault_injection::SeededRandom::new(options.seed)),

@@ -90,6 +90,15 @@ impl Registry {
     }
 }
 
+impl Clone for Registry {
+    fn clone(&self) -> Self {
+        Self {
+            builtin: self.builtin.clone(),
+            custom: RwLock::new(self.custom.read().clone()),
+        }
+    }
+}
+
 fn conditions(crd: &Value) -> impl Iterator<Item = &Value> {
     crd["status"]["conditions"].as_array().into_iter().flatten()
 }

@@ -8,9 +8,10 @@
 mod file;
 mod memory;
 mod object;
+mod revision_watch;
 mod state;
 
-use std::{path::Path, sync::Arc};
+use std::{collections::BTreeMap, path::Path, sync::Arc};
 
 use futures::future::BoxFuture;
 use serde_json::Value;
@@ -19,6 +20,7 @@ pub(crate) use file::FileStore;
 pub use file::OpenError;
 pub(crate) use memory::MemoryStore;
 pub(crate) use object::{ObjectToStore, StoredObject};
+pub(crate) use revision_watch::RevisionReceiver;
 
 /// Counts commits; an object's `resourceVersion` is the revision of its last commit.
 pub(crate) type StoreRevision = u64;
@@ -155,7 +157,10 @@ pub(crate) trait Store: Send + Sync + 'static {
     ) -> Result<Vec<Arc<StoreEvent>>, RevisionExpired>;
 
     /// Follows the revision of the newest commit.
-    fn revision_watch(&self) -> tokio::sync::watch::Receiver<StoreRevision>;
+    fn revision_watch(&self) -> RevisionReceiver;
+
+    /// The newest revision and all objects at it.
+    fn all_objects(&self) -> (StoreRevision, BTreeMap<StoreKey, Arc<StoredObject>>);
 
     /// Writes a consistent copy of everything to a new file.
     fn backup(&self, to: &Path) -> std::io::Result<()>;

@@ -57,13 +57,21 @@ impl std::fmt::Display for OutdatedDefinitions {
 
 /// Compares what is installed with what this version of Sluice needs.
 pub async fn compare(client: &Client) -> Result<OutdatedDefinitions, Error> {
+    compare_with(client, &api::crds()).await
+}
+
+/// Compares what is installed with these definitions.
+pub(crate) async fn compare_with(
+    client: &Client,
+    needed: &[CustomResourceDefinition],
+) -> Result<OutdatedDefinitions, Error> {
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     let mut lacking = OutdatedDefinitions::default();
-    for ours in api::crds() {
+    for ours in needed {
         let name = ours.name_any();
         let installed = match definitions.get_opt(&name).await {
             Err(kube::Error::Api(status)) if status.is_forbidden() => {
-                if is_optional(&ours) {
+                if is_optional(ours) {
                     continue;
                 }
                 return Err(Error::Forbidden { name });
@@ -73,10 +81,10 @@ pub async fn compare(client: &Client) -> Result<OutdatedDefinitions, Error> {
                 source,
             })?,
         };
-        if installed.is_none() && is_optional(&ours) {
+        if installed.is_none() && is_optional(ours) {
             continue;
         }
-        if let Some(sentence) = sentence(&name, &ours, installed.as_ref()) {
+        if let Some(sentence) = sentence(&name, ours, installed.as_ref()) {
             lacking.0.insert(name, sentence);
         }
     }

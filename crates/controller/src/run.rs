@@ -135,7 +135,7 @@ impl ProcessParts {
         tokio::select! {
             biased;
             () = shutdown.cancelled() => return Ok(()),
-            () = check_definitions(&client, &health) => {}
+            () = check_definitions(&client, &health, &settings) => {}
         }
         let (reporter, flux) = (reporter(&settings), settings.flux());
         let (events, deliveries) =
@@ -198,9 +198,14 @@ async fn serve(
 }
 
 /// Returns once the installed definitions have every field of ours, or nobody lets us see them.
-async fn check_definitions(client: &Client, health: &Health) {
+async fn check_definitions(client: &Client, health: &Health, settings: &Settings) {
+    let known = settings.replacements.definitions.clone();
     loop {
-        let obstacle = match installed::compare(client).await {
+        let compared = match &known {
+            Some(known) => installed::compare_with(client, known).await,
+            None => installed::compare(client).await,
+        };
+        let obstacle = match compared {
             Ok(lacking) if lacking.is_empty() => return health.set_not_ready(None),
             Ok(lacking) => lacking.to_string(),
             Err(forbidden @ installed::Error::Forbidden { .. }) => {

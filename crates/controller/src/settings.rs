@@ -7,6 +7,7 @@ use std::{fmt, net::SocketAddr, path::PathBuf, sync::Arc, time::Duration};
 
 use crate::{Connector, KubeconfigPolicy};
 use git::runner::GitExecutor;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use net::{HttpTransport, OutboundHttp};
 use runtime::{
     ObjectKey,
@@ -104,6 +105,8 @@ pub struct Replacements {
     pub leaf_connector: Option<Connector>,
     /// Makes jitter the same in every run.
     pub seed: Option<u64>,
+    /// Our definitions, which take longer to compute than all else that a process does in an hour.
+    pub definitions: Option<Arc<Vec<CustomResourceDefinition>>>,
 }
 
 impl fmt::Debug for Replacements {

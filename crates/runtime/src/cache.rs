@@ -29,7 +29,7 @@ use kube::{
 };
 use parking_lot::RwLock;
 use serde::{Serialize, de::DeserializeOwned};
-use tokio::sync::watch;
+use tokio_util::sync::CancellationToken;
 
 use crate::ObjectKey;
 use store::{ObjectStore, StateSource};
@@ -92,7 +92,8 @@ impl<K: Resource> Default for CacheConfig<K> {
 pub struct ObjectCache<K> {
     store: RwLock<ObjectStore<K>>,
     subscribers: Subscribers<K>,
-    is_synced: watch::Sender<bool>,
+    /// Cancelled once all objects have been listed. Unlike those of a `watch`, its waiters are woken in order.
+    synced: CancellationToken,
 }
 
 impl<K: CachedKind> ObjectCache<K> {
@@ -101,7 +102,7 @@ impl<K: CachedKind> ObjectCache<K> {
         Arc::new(Self {
             store: RwLock::new(ObjectStore::new(config)),
             subscribers: Subscribers::default(),
-            is_synced: watch::channel(false).0,
+            synced: CancellationToken::new(),
         })
     }
 
@@ -141,7 +142,7 @@ impl<K: CachedKind> ObjectCache<K> {
                 for (key, uid) in missing {
                     self.remove(None, &key, uid.as_deref());
                 }
-                self.is_synced.send_replace(true);
+                self.synced.cancel();
             }
         }
     }
@@ -259,13 +260,11 @@ impl<K: CachedKind> ObjectCache<K> {
 
     /// Whether all objects have been listed once.
     pub fn is_synced(&self) -> bool {
-        *self.is_synced.borrow()
+        self.synced.is_cancelled()
     }
 
     /// Waits until all objects have been listed once.
     pub async fn synced(&self) {
-        let mut is_synced = self.is_synced.subscribe();
-        // The sender lives in `self`, so that waiting for it cannot fail.
-        drop(is_synced.wait_for(|is_synced| *is_synced).await);
+        self.synced.cancelled().await;
     }
 }

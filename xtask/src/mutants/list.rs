@@ -2,6 +2,7 @@
 
 mod invariants;
 mod planner;
+mod simulation;
 
 /// One text to replace, and the test that notices it.
 pub(super) struct Mutation {
@@ -18,6 +19,8 @@ pub(super) struct Mutation {
     pub(super) suite: &'static [&'static str],
     /// The test that fails.
     pub(super) test: &'static str,
+    /// The seed of the simulation that finds it.
+    pub(super) seed: Option<u64>,
 }
 
 /// A mutation of the planner, noticed by its suite of rules.
@@ -36,6 +39,7 @@ const fn planner(
         package: "sluice-planner",
         suite: &["--test", "rules"],
         test,
+        seed: None,
     }
 }
 
@@ -56,10 +60,34 @@ const fn other(
         package,
         suite,
         test,
+        seed: None,
+    }
+}
+
+/// A mutation that a seed of the simulation finds.
+const fn simulated(
+    (guards, name): (&'static str, &'static str),
+    file: &'static str,
+    (original, replacement): (&'static str, &'static str),
+    seed: u64,
+) -> Mutation {
+    Mutation {
+        name,
+        guards,
+        file,
+        original,
+        replacement,
+        package: "sluice-controller",
+        suite: &["--test", "simulation"],
+        test: "every_seed_keeps_what_must_always_hold",
+        seed: Some(seed),
     }
 }
 
 /// All mutations.
 pub(super) fn all() -> impl Iterator<Item = &'static Mutation> {
-    planner::MUTATIONS.iter().chain(invariants::MUTATIONS)
+    planner::MUTATIONS
+        .iter()
+        .chain(invariants::MUTATIONS)
+        .chain(simulation::MUTATIONS)
 }

@@ -14,6 +14,7 @@ mod queue;
 mod record;
 
 use std::{
+    collections::BTreeMap,
     fs,
     io::{self, Write as _},
     os::unix::fs::{FileExt, OpenOptionsExt},
@@ -24,15 +25,14 @@ use std::{
 
 use futures::{FutureExt, future::BoxFuture};
 use parking_lot::{Mutex, RwLock};
-use tokio::sync::watch;
 
 use self::{
     log::{DurableFile, Log, sibling, sync_folder},
     queue::{PendingWrite, WriteQueue},
 };
 use super::{
-    CommitError, ObjectWrite, RevisionExpired, Snapshot, Store, StoreEvent, StoreKey,
-    StoreRevision, StoredObject, state::StoreState,
+    CommitError, ObjectWrite, RevisionExpired, RevisionReceiver, Snapshot, Store, StoreEvent,
+    StoreKey, StoreRevision, StoredObject, revision_watch::RevisionSender, state::StoreState,
 };
 
 /// Why a store's file could not be opened. Nothing was changed.
@@ -92,7 +92,7 @@ pub(crate) struct FileStore {
 /// What the store shares with the thread that writes the log.
 struct FileStoreCore {
     state: RwLock<StoreState>,
-    revision_watch: watch::Sender<StoreRevision>,
+    revision_watch: RevisionSender,
     queue: WriteQueue,
 }
 
@@ -103,7 +103,7 @@ impl FileStore {
         let revision = state.revision();
         let core = Arc::new(FileStoreCore {
             state: RwLock::new(state),
-            revision_watch: watch::Sender::new(revision),
+            revision_watch: RevisionSender::new(revision),
             queue: WriteQueue::new(revision),
         });
         let durable = log.durable();
@@ -163,7 +163,7 @@ impl FileStoreCore {
         }
         let revision = state.revision();
         drop(state);
-        self.revision_watch.send_replace(revision);
+        self.revision_watch.send(revision);
         self.queue.complete(batch);
     }
 
@@ -215,8 +215,13 @@ impl Store for FileStore {
         Ok(state.events_after(after)?.take(limit).cloned().collect())
     }
 
-    fn revision_watch(&self) -> watch::Receiver<StoreRevision> {
+    fn revision_watch(&self) -> RevisionReceiver {
         self.core.revision_watch.subscribe()
+    }
+
+    fn all_objects(&self) -> (StoreRevision, BTreeMap<StoreKey, Arc<StoredObject>>) {
+        let state = self.core.state.read();
+        (state.revision(), state.objects().clone())
     }
 
     /// The log up to some record is the state at that moment, so a copy of its durable part is a

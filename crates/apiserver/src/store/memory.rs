@@ -1,28 +1,36 @@
 //! A store in memory only.
 
-use std::sync::Arc;
+use std::{collections::BTreeMap, sync::Arc};
 
 use futures::{FutureExt, future::BoxFuture};
 use parking_lot::RwLock;
-use tokio::sync::watch;
 
 use super::{
-    CommitError, ObjectWrite, RevisionExpired, Snapshot, Store, StoreEvent, StoreKey,
-    StoreRevision, StoredObject, state::StoreState,
+    CommitError, ObjectWrite, RevisionExpired, RevisionReceiver, Snapshot, Store, StoreEvent,
+    StoreKey, StoreRevision, StoredObject, revision_watch::RevisionSender, state::StoreState,
 };
 
 /// The state without a file: a commit is visible at once.
 pub(crate) struct MemoryStore {
     state: RwLock<StoreState>,
-    revision_watch: watch::Sender<StoreRevision>,
+    revision_watch: RevisionSender,
 }
 
 impl MemoryStore {
     /// An empty store with a history of the last `history` events.
     pub(crate) fn new(history: usize) -> Self {
+        Self::starting_with(0, BTreeMap::new(), history)
+    }
+
+    /// A store with these objects at a revision, and without any history before it.
+    pub(crate) fn starting_with(
+        revision: StoreRevision,
+        objects: BTreeMap<StoreKey, Arc<StoredObject>>,
+        history: usize,
+    ) -> Self {
         Self {
-            state: RwLock::new(StoreState::new(history)),
-            revision_watch: watch::Sender::new(0),
+            state: RwLock::new(StoreState::at_revision(revision, objects, history)),
+            revision_watch: RevisionSender::new(revision),
         }
     }
 
@@ -31,7 +39,7 @@ impl MemoryStore {
         let revision = state.revision() + 1;
         let event = Arc::new(state.plan(write, revision)?);
         state.apply(event.clone());
-        self.revision_watch.send_replace(revision);
+        self.revision_watch.send(revision);
         Ok(event.resulting_object())
     }
 }
@@ -67,8 +75,13 @@ impl Store for MemoryStore {
         Ok(state.events_after(after)?.take(limit).cloned().collect())
     }
 
-    fn revision_watch(&self) -> watch::Receiver<StoreRevision> {
+    fn revision_watch(&self) -> RevisionReceiver {
         self.revision_watch.subscribe()
+    }
+
+    fn all_objects(&self) -> (StoreRevision, BTreeMap<StoreKey, Arc<StoredObject>>) {
+        let state = self.state.read();
+        (state.revision(), state.objects().clone())
     }
 
     fn backup(&self, _to: &std::path::Path) -> std::io::Result<()> {

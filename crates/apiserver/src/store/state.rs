@@ -59,6 +59,10 @@ impl StoreState {
         self.revision
     }
 
+    pub(super) fn objects(&self) -> &BTreeMap<StoreKey, Arc<StoredObject>> {
+        &self.objects
+    }
+
     pub(super) fn get(&self, key: &StoreKey) -> Option<&Arc<StoredObject>> {
         self.objects.get(key)
     }

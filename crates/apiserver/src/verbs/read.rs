@@ -209,10 +209,7 @@ pub(super) fn parse_revision(text: &str) -> Result<StoreRevision, String> {
 /// Waits for a revision that the client has seen on another server.
 pub(super) async fn wait_for_revision(server: &Server, requested: StoreRevision) -> Result<()> {
     let mut revision_watch = server.store().revision_watch();
-    let waited = tokio::time::timeout(
-        FRESHNESS_TIMEOUT,
-        revision_watch.wait_for(|now| *now >= requested),
-    );
+    let waited = tokio::time::timeout(FRESHNESS_TIMEOUT, revision_watch.reached(requested));
     if waited.await.is_ok_and(|reached| reached.is_ok()) {
         return Ok(());
     }

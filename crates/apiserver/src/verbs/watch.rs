@@ -11,7 +11,7 @@ use axum::{
 };
 use http::header;
 use serde_json::{Value, json};
-use tokio::{sync::watch::Receiver, time::Instant};
+use tokio::time::Instant;
 
 use super::{ObjectRequest, read};
 use crate::{
@@ -22,7 +22,7 @@ use crate::{
     schema::FieldError,
     selector::Selector,
     status::{ApiError, Result},
-    store::{RevisionExpired, StoreEvent, StoreRevision, StoredObject},
+    store::{RevisionExpired, RevisionReceiver, StoreEvent, StoreRevision, StoredObject},
 };
 
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(30 * 60);
@@ -128,7 +128,7 @@ struct Watcher {
     bookmarks: bool,
     next_bookmark: Instant,
     deadline: Instant,
-    revision_watch: Receiver<StoreRevision>,
+    revision_watch: RevisionReceiver,
     is_over: bool,
 }
 
@@ -184,7 +184,7 @@ impl Watcher {
         if let Some(start) = self.initial_events.take() {
             return self.send_initial_events(start).await;
         }
-        let _ = self.revision_watch.borrow_and_update();
+        self.revision_watch.update();
         match self.server.store().events(self.revision, BATCH_SIZE) {
             Err(RevisionExpired { oldest }) => self.expire(oldest),
             Ok(events) if events.is_empty() => self.wait().await,
@@ -204,8 +204,9 @@ impl Watcher {
             self.deadline
         };
         tokio::select! {
-            changed = self.revision_watch.changed() => self.is_over |= changed.is_err(),
+            biased;
             () = tokio::time::sleep_until(wake) => self.tick(),
+            changed = self.revision_watch.changed() => self.is_over |= changed.is_err(),
         }
     }
 

@@ -16,10 +16,8 @@ use git::{
 use net::OutboundHttp;
 use parking_lot::Mutex;
 use planner::Failure;
-use tokio::{
-    sync::watch,
-    time::{Instant, timeout, timeout_at},
-};
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 
 use super::{
     failure::{from_forge, transient},
@@ -125,8 +123,8 @@ struct NewestListing {
 
 struct ListingUnderWay {
     started: Instant,
-    /// Closed when the listing has ended, however it ended.
-    ended: watch::Receiver<()>,
+    /// Cancelled when the listing has ended, however it ended.
+    ended: CancellationToken,
     /// What was opened or changed since it started: the listing may not show that.
     changed: Vec<PullRequest>,
 }
@@ -158,14 +156,14 @@ impl ForgeRepository {
         oldest: Duration,
         is_wanted: impl Fn(&PullRequest) -> bool,
     ) -> Result<OpenLookup, Failure> {
-        let (deadline, mut ended) = {
+        let (deadline, ended) = {
             let mut open = self.open_pull_requests.lock();
             if let Some(newest) = open.newest.as_ref().filter(|it| it.age() < oldest) {
                 return newest.find(oldest, is_wanted);
             }
             self.listing_under_way(&mut open)
         };
-        let under_way = timeout_at(deadline, ended.changed()).await.is_err();
+        let under_way = timeout_at(deadline, ended.cancelled()).await.is_err();
         let open = self.open_pull_requests.lock();
         match open.newest.as_ref().filter(|_| !under_way) {
             Some(newest) => newest.find(oldest, is_wanted),
@@ -180,12 +178,13 @@ impl ForgeRepository {
     fn listing_under_way(
         self: &Arc<Self>,
         open: &mut OpenPullRequests,
-    ) -> (Instant, watch::Receiver<()>) {
+    ) -> (Instant, CancellationToken) {
         let running = open.under_way.as_ref();
-        if let Some(running) = running.filter(|it| it.ended.has_changed().is_ok()) {
+        if let Some(running) = running.filter(|it| !it.ended.is_cancelled()) {
             return (running.started + LISTING_PATIENCE, running.ended.clone());
         }
-        let (has_ended, ended) = watch::channel(());
+        let ended = CancellationToken::new();
+        let has_ended = ended.clone().drop_guard();
         let started = Instant::now();
         open.under_way = Some(ListingUnderWay {
             started,

@@ -5,7 +5,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
-use crate::world::{ENVIRONMENTS, World};
+use crate::{
+    forge::MAIN,
+    layout::{environment_of, number},
+    world::World,
+};
 
 /// What Flux knows of one environment.
 #[derive(Default)]
@@ -20,16 +24,22 @@ struct Release {
 
 #[derive(Default)]
 pub(crate) struct Flux {
-    releases: BTreeMap<&'static str, Release>,
-    /// Environment and version that cannot be deployed.
+    /// The commit of `main` that was read last, and what it asks for.
+    head: Option<String>,
+    wanted: BTreeMap<String, String>,
+    /// By target.
+    releases: BTreeMap<String, Release>,
+    /// Target and version that cannot be deployed.
     pub(crate) broken: BTreeSet<(String, String)>,
 }
 
 impl Flux {
-    /// What runs in an environment.
+    /// The oldest version that runs in an environment.
     pub(crate) fn deployed(&self, environment: &str) -> &str {
-        let release = self.releases.get(environment);
-        release.map_or("", |it| it.deployed.as_str())
+        let targets = self.releases.iter();
+        let own = targets.filter(|(target, _)| environment_of(target) == environment);
+        let deployed = own.map(|(_, release)| release.deployed.as_str());
+        deployed.min_by_key(|it| number(it)).unwrap_or_default()
     }
 
     /// Whether everything that git asks for was tried.
@@ -37,49 +47,63 @@ impl Flux {
         self.releases.values().all(|release| release.ends.is_none())
     }
 
+    fn fetch(&mut self, world: &World) {
+        let head = world.forge.references().remove(MAIN);
+        if head != self.head {
+            let targets = world.layout.targets().into_iter();
+            let wanted = targets.map(|target| (target.clone(), world.version_in_git(&target)));
+            self.wanted = wanted.collect();
+            self.head = head;
+        }
+    }
+
     /// Goes on where it is time.
     pub(crate) async fn sync(&mut self, world: &World) {
-        for environment in ENVIRONMENTS {
-            let wanted = world.version_in_git(environment);
-            let release = self.releases.entry(environment).or_default();
-            if release.attempted != wanted {
+        self.fetch(world);
+        for (target, wanted) in &self.wanted {
+            let release = self.releases.entry(target.clone()).or_default();
+            if release.attempted != *wanted {
                 world
                     .story
-                    .tell("flux", format!("{environment}: upgrading to {wanted}"));
-                release.attempted = wanted;
+                    .tell("flux", format!("{target}: upgrading to {wanted}"));
+                release.attempted.clone_from(wanted);
                 release.ends = Some(Instant::now() + world.dice.seconds(40));
                 let status = status(release, "Unknown", "Progressing");
-                world.set_release(environment, &status).await;
+                world.set_release(target, &status).await;
             }
             if release.ends.is_some_and(|ends| ends <= Instant::now()) {
                 release.ends = None;
-                let key = (environment.to_owned(), release.attempted.clone());
+                let key = (target.clone(), release.attempted.clone());
                 let is_broken = self.broken.contains(&key);
-                finish(world, environment, release, is_broken).await;
+                finish(world, target, release, is_broken).await;
             }
         }
     }
 }
 
-async fn finish(world: &World, environment: &str, release: &mut Release, is_broken: bool) {
+async fn finish(world: &World, target: &str, release: &mut Release, is_broken: bool) {
     let version = release.attempted.clone();
     if is_broken {
         world
             .story
-            .tell("flux", format!("{environment}: {version} failed"));
+            .tell("flux", format!("{target}: {version} failed"));
+        let key = (target.to_owned(), version.clone());
+        let mut truth = world.watchdog.truth.lock();
+        truth.failed.entry(key).or_insert_with(Instant::now);
+        drop(truth);
         let mut status = status(release, "False", "UpgradeFailed");
         let failed = json!({"chartVersion": version, "status": "failed"});
         status["history"].as_array_mut().unwrap().insert(0, failed);
-        return world.set_release(environment, &status).await;
+        return world.set_release(target, &status).await;
     }
     world
         .story
-        .tell("flux", format!("{environment}: {version} is ready"));
+        .tell("flux", format!("{target}: {version} is ready"));
     release.deployed = version.clone();
-    let key = (environment.to_owned(), version);
+    let key = (target.to_owned(), version);
     world.watchdog.truth.lock().ready.insert(key);
     let status = status(release, "True", "UpgradeSucceeded");
-    world.set_release(environment, &status).await;
+    world.set_release(target, &status).await;
 }
 
 fn status(release: &Release, ready: &str, reason: &str) -> Value {

@@ -15,10 +15,10 @@ use crate::{
     dice::Dice,
     forge::Forge,
     git_executor::InProcessGit,
+    layout::Layout,
     link::{Link, SharedWeather},
     story::Story,
     watchdog::Watchdog,
-    world::Layout,
 };
 
 /// The real git and ours, each with a mirror and a remote of the same content.

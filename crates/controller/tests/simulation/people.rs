@@ -1,4 +1,4 @@
-//! What people do in a run: release, merge, close, approve, reject, request, freeze, suspend.
+//! What people do in a run: release, merge, close, approve, reject, request, override, freeze, suspend.
 
 use api::{Freeze, Promotion, promotion::Phase};
 use http::Method;
@@ -9,11 +9,10 @@ use tokio::time::Instant;
 
 use crate::{
     flux::Flux,
-    world::{World, manifest, manifest_path},
+    layout::{PROMOTED, TICKET, environment_of, manifest, manifest_path},
+    watchdog::{environment_of_pull, version_of_pull},
+    world::World,
 };
-
-/// The environments that promotions lead into.
-const PROMOTED: [&str; 2] = ["staging", "prod"];
 
 impl World {
     /// A new version for dev, which may not work somewhere.
@@ -21,9 +20,12 @@ impl World {
         let version = format!("1.{number}.0");
         self.story.tell("ann", format!("releases {version}"));
         if self.dice.happens(250) {
-            let place = *self.dice.pick(&["dev", "dev", "staging", "prod"]);
-            let key = (place.to_owned(), version.clone());
-            flux.broken.insert(key);
+            let target = self.dice.pick(&self.layout.targets()).clone();
+            flux.broken.insert((target, version.clone()));
+        }
+        if self.dice.happens(150) {
+            let mut truth = self.watchdog.truth.lock();
+            truth.denied.insert(version.clone());
         }
         if self.dice.happens(250) {
             let key = ("staging".to_owned(), version.clone());
@@ -66,8 +68,7 @@ impl World {
         let Some(pull) = pulls.first() else { return };
         self.story
             .tell("ann", format!("closes #{} {}", pull.number, pull.title));
-        let environment = pull.head.trim_start_matches("promotion-default-app-");
-        let version = pull.title.rsplit(' ').next().unwrap_or_default();
+        let (environment, version) = (environment_of_pull(pull), version_of_pull(pull));
         let key = (environment.to_owned(), version.to_owned());
         let mut truth = self.watchdog.truth.lock();
         truth.rejected.insert(key, Instant::now());
@@ -153,14 +154,51 @@ impl World {
             let mut truth = self.watchdog.truth.lock();
             truth.requested.insert(environment.to_owned());
             let ready = truth.ready.iter();
-            let there = ready.filter(|(name, _)| name == place);
+            let there = ready.filter(|(target, _)| environment_of(target) == place);
             there.map(|(_, version)| version.clone()).collect()
         };
         if ran.is_empty() {
             return;
         }
-        let body = json!({"revision": self.dice.pick(&ran), "note": "please"});
+        let version = self.dice.pick(&ran).clone();
+        // A request of somebody who may approve is an approval.
+        let key = (environment.to_owned(), version.clone());
+        self.watchdog.truth.lock().approved.insert(key);
+        let mut body = json!({"revision": version, "note": "please"});
+        if self.dice.happens(400) {
+            self.add_override(environment, version, &mut body).await;
+        }
         self.act(environment, verb, body).await;
+    }
+
+    /// A person knows better than Freezes and the ticket system.
+    async fn add_override(&self, environment: &str, version: String, body: &mut Value) {
+        let freezes = self.freezes().await.into_iter();
+        let freezes = freezes.filter_map(|freeze| freeze.metadata.name);
+        let mut passes: Vec<String> = freezes.map(|name| format!("freeze/{name}")).collect();
+        if self.layout.needs_ticket(environment) {
+            passes.push(format!("check/{TICKET}"));
+        }
+        if !passes.is_empty() {
+            body["override"] = json!({"reason": "urgent", "passes": passes});
+            let key = (environment.to_owned(), version);
+            let mut truth = self.watchdog.truth.lock();
+            truth.overridden.insert(key, Instant::now());
+        }
+    }
+
+    /// Goes on with a rollout that was stopped.
+    pub(crate) async fn resume_rollout(&self) {
+        if self.layout.fleet.is_some() {
+            self.watchdog.truth.lock().is_resumed = true;
+            self.act("prod", "resume-rollout", json!({})).await;
+        }
+    }
+
+    pub(crate) async fn stop_rollout(&self) {
+        if self.layout.fleet.is_some() {
+            self.act("prod", "stop-rollout", json!({})).await;
+        }
     }
 
     /// Freezes an environment, or ends that.

@@ -19,7 +19,7 @@ use crate::{
     git_executor::{Disk, InProcessGit},
     link::{Destination, Link},
     watchdog::LEASE,
-    world::{PERSON_TOKEN, World},
+    world::{DEFINITIONS, PERSON_TOKEN, World},
 };
 
 /// A replica and what outlives its processes.
@@ -37,6 +37,7 @@ struct Process {
     task: JoinHandle<()>,
     stop: CancellationToken,
     rest: axum::Router,
+    hooks: axum::Router,
 }
 
 impl Process {
@@ -105,7 +106,7 @@ impl Replica {
         let settings = self.settings(world, &link);
         let (caches, cache_watch) = Caches::watched(&client, &settings);
         let stop = CancellationToken::new();
-        let rest = rest(&client, &caches, &stop);
+        let (rest, hooks) = routers(&client, &caches, &stop);
         let process = ProcessParts {
             client,
             settings,
@@ -126,6 +127,7 @@ impl Replica {
             task,
             stop,
             rest,
+            hooks,
         });
     }
 
@@ -156,6 +158,7 @@ impl Replica {
                 })),
                 leaf_connector: Some(connector(world, link)),
                 seed: Some(world.dice.below(u64::MAX)),
+                definitions: Some(DEFINITIONS.clone()),
             },
             ..Settings::default()
         }
@@ -163,7 +166,6 @@ impl Replica {
 
     /// A person uses the REST API of this replica; the status of the answer.
     pub(crate) async fn rest(&self, method: Method, path: &str, body: Value) -> Option<StatusCode> {
-        let process = self.process.as_ref().filter(|it| it.link.is_alive())?;
         let request = Request::builder()
             .method(method)
             .uri(format!("/api/v1{path}"))
@@ -172,14 +174,32 @@ impl Replica {
             .header("x-request-id", "simulated")
             .body(Body::from(body.to_string()))
             .unwrap();
-        let answered = process.rest.clone().oneshot(request);
+        self.answer(|process| &process.rest, request).await
+    }
+
+    /// A program sends a webhook to this replica; the status of the answer.
+    pub(crate) async fn hook(&self, request: Request<Body>) -> Option<StatusCode> {
+        self.answer(|process| &process.hooks, request).await
+    }
+
+    async fn answer(
+        &self,
+        router: fn(&Process) -> &axum::Router,
+        request: Request<Body>,
+    ) -> Option<StatusCode> {
+        let process = self.process.as_ref().filter(|it| it.link.is_alive())?;
+        let answered = router(process).clone().oneshot(request);
         let answered = tokio::time::timeout(Duration::from_secs(30), answered).await;
         Some(answered.ok()?.ok()?.status())
     }
 }
 
-/// The server of the process, with the same caches.
-fn rest(client: &kube::Client, caches: &Caches, stop: &CancellationToken) -> axum::Router {
+/// REST and webhooks of the process, with the same caches.
+fn routers(
+    client: &kube::Client,
+    caches: &Caches,
+    stop: &CancellationToken,
+) -> (axum::Router, axum::Router) {
     let caches = server::Caches {
         pipelines: caches.pipelines.clone(),
         promotions: caches.promotions.clone(),
@@ -191,7 +211,10 @@ fn rest(client: &kube::Client, caches: &Caches, stop: &CancellationToken) -> axu
     };
     let (settings, metrics) = (server::Settings::default(), server::Metrics::default());
     let state = server::AppState::with_caches(client.clone(), caches, settings, metrics, stop);
-    server::web::router(state)
+    (
+        server::web::router(state.clone()),
+        server::hooks::router(state),
+    )
 }
 
 fn connector(world: &World, link: &Arc<Link>) -> Connector {

@@ -1,28 +1,17 @@
 //! One run: people, clusters and faults as the seed says, then good weather, in which everything must come
 //! to rest.
 
-use std::{collections::BTreeSet, time::Duration};
-
-use api::{CheckRun, Pipeline, Promotion};
-use kube::{
-    Api,
-    api::{ListParams, Patch, PatchParams},
-};
-use serde_json::json;
+use std::{sync::LazyLock, time::Duration};
 
 use crate::{
     flux::Flux,
     link::{Destination, Weather},
     story::Story,
-    world::{START, World, number},
+    world::{BEGINNING, START, World},
 };
 
 /// How often the world is looked at.
 const TICK: Duration = Duration::from_secs(3);
-/// How long everything may take to come to rest in good weather.
-const SETTLING: u64 = 25 * 60;
-/// How long a restored hub is watched.
-const RESTORED: u64 = 12 * 60;
 
 /// The outcome of a run.
 pub(crate) struct Outcome {
@@ -37,6 +26,7 @@ pub(crate) fn run(seed: u64) -> Outcome {
         .start_paused(true)
         .build();
     fastrand::seed(seed);
+    LazyLock::force(&BEGINNING);
     let story = runtime.unwrap().block_on(async {
         let mut run = Run::new(seed).await;
         run.live().await;
@@ -48,9 +38,9 @@ pub(crate) fn run(seed: u64) -> Outcome {
     }
 }
 
-struct Run {
-    world: World,
-    flux: Flux,
+pub(crate) struct Run {
+    pub(crate) world: World,
+    pub(crate) flux: Flux,
     releases: u64,
 }
 
@@ -63,7 +53,7 @@ impl Run {
         }
     }
 
-    fn story(&self) -> &Story {
+    pub(crate) fn story(&self) -> &Story {
         &self.world.story
     }
 
@@ -85,7 +75,7 @@ impl Run {
     }
 
     /// Lets time pass: Flux works, and processes that died are started again.
-    async fn pass(&mut self, seconds: u64) {
+    pub(crate) async fn pass(&mut self, seconds: u64) {
         for _ in 0..=seconds / TICK.as_secs() {
             self.flux.sync(&self.world).await;
             self.world.start_replicas().await;
@@ -95,7 +85,7 @@ impl Run {
 
     /// Something that the seed chooses.
     async fn happen(&mut self) {
-        match self.world.dice.below(27) {
+        match self.world.dice.below(34) {
             0..5 => self.release(),
             5..8 => self.world.merge_one(),
             8..11 => self.world.approve().await,
@@ -111,6 +101,11 @@ impl Run {
             21 => self.jump(),
             22 => self.pause(),
             23 => self.world.approve_late().await,
+            24..26 => self.world.report_tickets().await,
+            26..28 => self.world.notify(self.releases).await,
+            28 => self.world.resend().await,
+            29 => self.world.stop_rollout().await,
+            30 => self.world.resume_rollout().await,
             _ => self.change_weather(),
         }
     }
@@ -178,107 +173,5 @@ impl Run {
         };
         self.story().tell("weather", format!("{weather:?}"));
         self.world.weather.set(weather);
-    }
-
-    /// Faults end, and people let everything pass.
-    async fn settle(&mut self) {
-        self.story().tell("weather", "is good from now on");
-        self.world.weather.set(Weather::default());
-        for replica in &self.world.replicas {
-            replica.link().into_iter().for_each(|link| link.mend());
-        }
-        self.pass(120).await;
-        self.world.thaw().await;
-        self.world.suspend("resume").await;
-        for _ in 0..SETTLING / 60 {
-            self.pass(60).await;
-            self.world.approve().await;
-            self.world.merge_all();
-        }
-        self.pass(120).await;
-        self.check_rest().await;
-    }
-
-    /// Whatever is not promoted is held for a reason that people can read.
-    async fn check_rest(&self) {
-        if !self.flux.is_idle() {
-            return;
-        }
-        let status = self.world.pipeline().await.status.unwrap_or_default();
-        for environment in ["staging", "prod"] {
-            let source = self.world.layout.source_of(environment);
-            let (here, there) = (self.flux.deployed(environment), self.flux.deployed(source));
-            if number(there) <= number(here) {
-                continue;
-            }
-            let state = status.environments.get(environment);
-            let is_held = state.is_some_and(|it| it.hold.is_some());
-            if !is_held {
-                let text = format!("{environment} stays at {here} although {source} has {there}");
-                let shown = json!(state).to_string();
-                self.story().violation(format!("{text}: {shown}"));
-            }
-        }
-        self.check_git().await;
-    }
-
-    /// Git has what the last promotion brought that landed.
-    async fn check_git(&self) {
-        let promotions = self.world.promotions().await;
-        for environment in ["staging", "prod"] {
-            let landed = promotions.iter().filter_map(|promotion| {
-                let status = promotion.status.as_ref()?;
-                let is_there = promotion.spec.environment == environment;
-                let at = status.merged_at.as_ref().filter(|_| is_there)?;
-                Some((at.0, &promotion.spec.version))
-            });
-            let last = landed.max_by_key(|(at, _)| *at);
-            let git = self.world.version_in_git(environment);
-            if let Some((_, version)) = last.filter(|(_, version)| **version != git) {
-                let text = format!("git has {git} in {environment}, and {version} landed last");
-                self.story().violation(text);
-            }
-        }
-    }
-
-    /// The hub is restored from a backup without any status: nothing may happen because of that.
-    async fn restore(&mut self) {
-        for replica in &mut self.world.replicas {
-            replica.kill("as the hub is restored");
-        }
-        self.story().tell("hub", "is restored without any status");
-        let before = self.picture().await;
-        let patch = Patch::Merge(json!({"status": null}));
-        let parameters = PatchParams::default();
-        let promotions: Api<Promotion> = Api::namespaced(self.world.hub.clone(), "default");
-        for promotion in self.world.promotions().await {
-            let name = promotion.metadata.name.unwrap_or_default();
-            let patched = promotions.patch_status(&name, &parameters, &patch).await;
-            patched.unwrap();
-        }
-        let runs: Api<CheckRun> = Api::namespaced(self.world.hub.clone(), "default");
-        for run in runs.list(&ListParams::default()).await.unwrap() {
-            let name = run.metadata.name.unwrap_or_default();
-            let patched = runs.patch_status(&name, &parameters, &patch).await;
-            patched.unwrap();
-        }
-        let pipelines: Api<Pipeline> = Api::namespaced(self.world.hub.clone(), "default");
-        let patched = pipelines.patch_status("app", &parameters, &patch).await;
-        patched.unwrap();
-        self.pass(RESTORED).await;
-        let after = self.picture().await;
-        if before != after {
-            let text = format!("a restored hub is not left alone: {before:?}, then {after:?}");
-            self.story().violation(text);
-        }
-    }
-
-    /// Side effects so far, what is in git, and the names of all promotions.
-    async fn picture(&self) -> (usize, Vec<String>, BTreeSet<String>) {
-        let effects = self.world.watchdog.truth.lock().effects;
-        let git = ["staging", "prod"].map(|name| self.world.version_in_git(name));
-        let promotions = self.world.promotions().await.into_iter();
-        let names = promotions.filter_map(|it| it.metadata.name);
-        (effects, git.to_vec(), names.collect())
     }
 }

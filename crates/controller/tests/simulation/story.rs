@@ -1,6 +1,6 @@
 //! What happened in a run: when on the simulated clock, who did it, and what it was.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Duration};
 
 use parking_lot::Mutex;
 use tokio::time::Instant;
@@ -26,8 +26,13 @@ impl Story {
         }
     }
 
+    /// How much time has passed.
+    pub(crate) fn elapsed(&self) -> Duration {
+        self.start.elapsed()
+    }
+
     pub(crate) fn tell(&self, who: &str, what: impl AsRef<str>) {
-        let passed = self.start.elapsed();
+        let passed = self.elapsed();
         let (minutes, seconds) = (passed.as_secs() / 60, passed.as_millis() % 60_000);
         let (seconds, rest) = (seconds / 1000, seconds % 1000);
         let time = format!("{minutes:3}m {seconds:02}.{rest:03}s");

@@ -1,5 +1,7 @@
 //! Judges every side effect at the moment it happens, by what the simulation knows to be true.
 
+mod push;
+
 use std::{
     collections::{BTreeMap, BTreeSet},
     time::Duration,
@@ -15,12 +17,14 @@ use tokio::time::Instant;
 
 use crate::{
     forge::{Forge, MAIN},
+    layout::{self, Layout},
     story::Story,
-    world::{self, Layout},
 };
 
 /// How long a side effect can be under way that was checked before it began.
 const UNDER_WAY: Duration = Duration::from_secs(30);
+/// How long an override is valid.
+const OVERRIDE: Duration = Duration::from_secs(60 * 60);
 pub(crate) const LEASE: &str = "sluice";
 
 /// Something that a process changes outside the hub.
@@ -35,8 +39,20 @@ pub(crate) enum SideEffect {
 /// What people and clusters did.
 #[derive(Default)]
 pub(crate) struct Truth {
-    /// Environment and version that ran and were ready.
+    /// Target and version that ran and were ready.
     pub(crate) ready: BTreeSet<(String, String)>,
+    /// Target and version that could not be deployed, and since when.
+    pub(crate) failed: BTreeMap<(String, String), Instant>,
+    /// Environment and version that a person let pass a Freeze or a check, and when.
+    pub(crate) overridden: BTreeMap<(String, String), Instant>,
+    /// The versions that the ticket system will not let into prod.
+    pub(crate) denied: BTreeSet<String>,
+    /// The versions that the ticket system let into prod.
+    pub(crate) ticketed: BTreeSet<String>,
+    /// The promotions whose rollout is stopped, and how many batches it had then.
+    stopped: BTreeMap<String, usize>,
+    /// Whether a person resumed a rollout.
+    pub(crate) is_resumed: bool,
     /// Environment and version that a person rejected, and since when.
     pub(crate) rejected: BTreeMap<(String, String), Instant>,
     /// The environments that are frozen, and since when.
@@ -112,13 +128,13 @@ impl Watchdog {
                 let subject = self.subject_of(pull).await;
                 self.tell(who, &format!("▶ opens #{}", pull.number), &subject);
                 self.check_pull_requests(pull, forge);
-                self.check_freeze(&subject);
+                self.check_freeze(&subject, forge);
                 self.check_suspension(&subject);
             }
             SideEffect::Merge(pull) => {
                 let subject = self.subject_of(pull).await;
                 self.tell(who, &format!("▶ merges #{}", pull.number), &subject);
-                self.check_freeze(&subject);
+                self.check_freeze(&subject, forge);
                 self.check_suspension(&subject);
                 self.check_rejection(&subject);
                 if !self.layout.merges_itself(&subject.environment) {
@@ -149,83 +165,6 @@ impl Watchdog {
         }
     }
 
-    async fn check_push(&self, who: &str, branch: &str, commit: &str, forge: &Forge) {
-        let message = forge.objects().text(commit).unwrap_or_default();
-        let owner = trailer(&message, "Sluice-Owner: ").unwrap_or_default();
-        let environment = owner.rsplit('/').next().unwrap_or_default().to_owned();
-        let path = world::manifest_path(&environment);
-        let content = forge.read(commit, &path).unwrap_or_default();
-        let subject = Subject {
-            version: world::version_in(&content),
-            promotion: self
-                .promotion(trailer(&message, "Sluice-Promotion: "))
-                .await,
-            environment,
-        };
-        self.tell(who, &format!("▶ pushes {branch}"), &subject);
-        if content != world::manifest(&subject.environment, &subject.version) {
-            self.story
-                .violation(format!("more than the version is changed: {content}"));
-        }
-        self.check_branch(branch, commit, &subject, forge);
-        self.check_promotion(&subject);
-        self.check_freeze(&subject);
-        self.check_suspension(&subject);
-        self.check_rejection(&subject);
-        self.check_evidence(&subject, forge);
-    }
-
-    /// The commit is on the right branch and changes nothing but the manifest of its environment.
-    fn check_branch(&self, branch: &str, commit: &str, subject: &Subject, forge: &Forge) {
-        let environment = &subject.environment;
-        let expected = match self.layout.commits_itself(environment) {
-            true => "main".to_owned(),
-            false => format!("promotion-default-app-{environment}"),
-        };
-        if branch != expected {
-            self.story
-                .violation(format!("{environment} is pushed to {branch}"));
-        }
-        let objects = forge.objects();
-        let base = objects.parent(commit).unwrap_or_default();
-        let tip = forge
-            .references()
-            .get(&format!("refs/heads/{branch}"))
-            .cloned();
-        if branch == "main" && tip.as_ref() != Some(&base) {
-            self.story
-                .violation("a push to main drops what others pushed");
-        }
-        let base = objects.files(&base).unwrap_or_default();
-        let files = objects.files(commit).unwrap_or_default();
-        let own = world::manifest_path(environment);
-        let others = |path: &&String| base.get(*path) != files.get(*path) && **path != own;
-        if let Some(other) = files.keys().chain(base.keys()).find(others) {
-            self.story
-                .violation(format!("a promotion into {environment} changes {other}"));
-        }
-    }
-
-    /// There is such a promotion, and people approved it where they must.
-    fn check_promotion(&self, subject: &Subject) {
-        let Some(spec) = subject.spec() else {
-            return self.story.violation("a push without a promotion");
-        };
-        let pushed = (&subject.environment, &subject.version);
-        if (&spec.environment, &spec.version) != pushed {
-            let (environment, version) = (&spec.environment, &spec.version);
-            let text = format!("the promotion is of {version} into {environment}");
-            self.story.violation(text);
-        }
-        let must = self.layout.is_manual(&spec.environment) && !subject.is_requested();
-        let key = (spec.environment.clone(), spec.version.clone());
-        let is_approved = !spec.approvals.is_empty() && self.truth.lock().approved.contains(&key);
-        if (must || spec.needs_approval) && !is_approved {
-            self.story
-                .violation(format!("{} is pushed without approval", spec.version));
-        }
-    }
-
     fn check_suspension(&self, subject: &Subject) {
         let since = self.truth.lock().suspended;
         if since.is_some_and(|since| since.elapsed() > UNDER_WAY) {
@@ -248,15 +187,40 @@ impl Watchdog {
         StatusCode::OK
     }
 
-    fn check_freeze(&self, subject: &Subject) {
+    fn check_freeze(&self, subject: &Subject, forge: &Forge) {
         let truth = self.truth.lock();
         let since = truth.frozen.get(&subject.environment);
         let is_frozen = since.is_some_and(|since| since.elapsed() > UNDER_WAY);
-        if is_frozen && !subject.is_rollback() {
+        let key = (subject.environment.clone(), subject.version.clone());
+        let overridden = truth.overridden.get(&key);
+        let is_overridden = overridden.is_some_and(|at| at.elapsed() < OVERRIDE + UNDER_WAY);
+        drop(truth);
+        if is_frozen && !is_overridden && !self.returns_to_earlier(subject, forge) {
             let environment = &subject.environment;
             self.story
                 .violation(format!("{environment} is changed although it is frozen"));
         }
+    }
+
+    /// Whether it is a rollback, whatever it calls itself: the version ran here and is no newer than what git
+    /// has.
+    fn returns_to_earlier(&self, subject: &Subject, forge: &Forge) -> bool {
+        let targets = self.layout.targets_of(&subject.environment);
+        let in_git = |target: &String| {
+            let content = forge.read(MAIN, &layout::manifest_path(target));
+            layout::number(&layout::version_in(&content.unwrap_or_default()))
+        };
+        let newest = targets.iter().map(in_git).max();
+        let has_run = self.has_run(&subject.environment, &subject.version);
+        has_run && Some(layout::number(&subject.version)) <= newest
+    }
+
+    /// Whether a version was ready on a target of an environment.
+    fn has_run(&self, environment: &str, version: &str) -> bool {
+        let truth = self.truth.lock();
+        let targets = self.layout.targets_of(environment).into_iter();
+        let mut keys = targets.map(|target| (target, version.to_owned()));
+        keys.any(|key| truth.ready.contains(&key))
     }
 
     fn check_rejection(&self, subject: &Subject) {
@@ -270,53 +234,14 @@ impl Watchdog {
         }
     }
 
-    /// What nobody asked for was ready in the environment before, and is newer than what is in git.
-    fn check_evidence(&self, subject: &Subject, forge: &Forge) {
-        let (environment, version) = (&subject.environment, &subject.version);
-        let truth = self.truth.lock();
-        if subject.is_requested() {
-            if !truth.requested.contains(environment) {
-                self.story
-                    .violation(format!("nobody requested {version} in {environment}"));
-            }
-            return;
-        }
-        if subject.is_rollback() {
-            if !truth
-                .ready
-                .contains(&(environment.clone(), version.clone()))
-            {
-                self.story
-                    .violation(format!("{version} never ran in {environment}"));
-            }
-            return;
-        }
-        let source = self.layout.source_of(environment);
-        if !truth.ready.contains(&(source.to_owned(), version.clone())) {
-            let text = format!("{version} was never ready in {source}");
-            self.story.violation(text);
-        }
-        let key = (source.to_owned(), version.clone());
-        if self.layout.is_checked(source) && !truth.passed.contains(&key) {
-            let text = format!("{version} never passed its check in {source}");
-            self.story.violation(text);
-        }
-        let content = forge.read(MAIN, &world::manifest_path(environment));
-        let current = world::version_in(&content.unwrap_or_default());
-        if world::number(version) <= world::number(&current) {
-            let text = format!("{version} is not newer than {current} in {environment}");
-            self.story.violation(text);
-        }
-    }
-
     /// A site has one open pull request, and a promotion one at all.
     fn check_pull_requests(&self, opened: &StoredPullRequest, forge: &Forge) {
         let pulls = forge.pulls();
-        let open = pulls
-            .iter()
-            .filter(|pull| pull.is_open && pull.head == opened.head);
+        let environment = environment_of_pull(opened);
+        let is_same = |pull: &&StoredPullRequest| environment_of_pull(pull) == environment;
+        let open = pulls.iter().filter(|pull| pull.is_open).filter(is_same);
         if open.count() > 1 {
-            let text = format!("there are two open pull requests of {}", opened.head);
+            let text = format!("there are two open pull requests into {environment}");
             self.story.violation(text);
         }
         let uid = trailer(&opened.body, "Sluice-Promotion: ");
@@ -332,11 +257,9 @@ impl Watchdog {
     async fn subject_of(&self, pull: &StoredPullRequest) -> Subject {
         let uid = trailer(&pull.body, "Sluice-Promotion: ");
         let promotion = self.promotion(uid).await;
-        let environment = pull.head.trim_start_matches("promotion-default-app-");
-        let version = pull.title.rsplit(' ').next().unwrap_or_default();
         Subject {
-            environment: environment.to_owned(),
-            version: version.to_owned(),
+            environment: environment_of_pull(pull).to_owned(),
+            version: version_of_pull(pull).to_owned(),
             promotion,
         }
     }
@@ -345,8 +268,19 @@ impl Watchdog {
         let promotions: Api<Promotion> = Api::namespaced(self.hub.clone(), "default");
         let all = promotions.list(&ListParams::default()).await.ok()?;
         let mut all = all.items.into_iter();
-        all.find(|it| it.metadata.uid == uid)
+        // A batch of a rollout has a number after the uid.
+        let uid = uid?.split('/').next()?.to_owned();
+        all.find(|it| it.metadata.uid.as_ref() == Some(&uid))
     }
+}
+
+pub(crate) fn environment_of_pull(pull: &StoredPullRequest) -> &str {
+    layout::environment_of(pull.head.trim_start_matches("promotion-default-app-"))
+}
+
+pub(crate) fn version_of_pull(pull: &StoredPullRequest) -> &str {
+    let (_, version) = pull.title.rsplit_once(" to ").unwrap_or_default();
+    version.split(',').next().unwrap_or_default()
 }
 
 /// The value of a trailer in a commit message or the text of a pull request.

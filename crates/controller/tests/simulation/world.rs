@@ -8,140 +8,58 @@ use std::{
 use api::{Pipeline, Promotion};
 use apiserver::{MASTERS, Options, Server, User};
 use jiff::Timestamp;
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
     api::{ApiResource, DynamicObject, ListParams, Patch, PatchParams, PostParams},
     core::GroupVersionKind,
 };
+use parking_lot::Mutex;
 use serde_json::{Value, json};
 use testbed::forge_doubles::TOKEN;
 
 use crate::{
     dice::Dice,
-    forge::{Forge, HOST, REPOSITORY},
+    forge::{Forge, MAIN},
+    hooks::SignedReport,
+    layout::{ENVIRONMENTS, FLEET, Layout, TICKET, manifest, manifest_path, version_in},
     link::SharedWeather,
     replica::Replica,
     story::Story,
     watchdog::Watchdog,
 };
 
-/// The environments in their order.
-pub(crate) const ENVIRONMENTS: [&str; 3] = ["dev", "staging", "prod"];
 /// The bearer token of the person who uses the REST API.
 pub(crate) const PERSON_TOKEN: &str = "the-token-of-ann";
+/// The key of those who report the check `ticket`.
+pub(crate) const TICKET_KEY: &str = "the-key-of-the-ticket-system";
+/// The key of Flux's notifications.
+pub(crate) const HOOK_KEY: &str = "the-key-of-the-notifications";
 /// When every run begins.
 pub(crate) const START: i64 = 1_800_000_000;
 
-/// The definitions of our kinds, which take longer to compute than a minute of a run.
-static DEFINITIONS: LazyLock<Vec<Value>> = LazyLock::new(|| {
-    let definitions = api::crds().into_iter();
-    definitions.map(|definition| json!(definition)).collect()
+/// The definitions of our kinds.
+pub(crate) static DEFINITIONS: LazyLock<Arc<Vec<CustomResourceDefinition>>> =
+    LazyLock::new(|| Arc::new(api::crds()));
+
+/// Hub and leaf at the beginning of every run. Definitions take longer to compile than a run takes.
+pub(crate) static BEGINNING: LazyLock<(Server, Server)> = LazyLock::new(|| {
+    let runtime = tokio::runtime::Builder::new_current_thread()
+        .enable_time()
+        .build();
+    runtime.unwrap().block_on(async {
+        let (hub, leaf) = (Server::new(options(0)), Server::new(options(1)));
+        set_up(&hub.client(), &leaf.client()).await;
+        (hub, leaf)
+    })
 });
 
-/// What the pipeline of a run asks for.
-#[derive(Clone, Debug)]
-pub(crate) struct Layout {
-    /// How staging is changed.
-    pub(crate) staging: StagingStrategy,
-    /// Whether people approve what enters prod.
-    pub(crate) is_manual: bool,
-    /// How long the environment before must have been ready, in seconds.
-    pub(crate) soak: u64,
-    /// Whether a check must pass in staging, which is rolled back otherwise.
-    pub(crate) has_check: bool,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StagingStrategy {
-    MergedByPeople,
-    MergedBySluice,
-    Commit,
-}
-
-impl Layout {
-    pub(crate) fn drawn(dice: &Dice) -> Self {
-        use StagingStrategy::{Commit, MergedByPeople, MergedBySluice};
-        Self {
-            staging: *dice.pick(&[MergedByPeople, MergedBySluice, MergedBySluice, Commit]),
-            is_manual: dice.happens(500),
-            soak: *dice.pick(&[0, 0, 60]),
-            has_check: dice.happens(500),
-        }
-    }
-
-    pub(crate) fn merges_itself(&self, environment: &str) -> bool {
-        environment == "staging" && self.staging == StagingStrategy::MergedBySluice
-    }
-
-    pub(crate) fn commits_itself(&self, environment: &str) -> bool {
-        environment == "staging" && self.staging == StagingStrategy::Commit
-    }
-
-    pub(crate) fn is_manual(&self, environment: &str) -> bool {
-        environment == "prod" && self.is_manual
-    }
-
-    /// Whether a version must pass a check in the environment before it goes on.
-    pub(crate) fn is_checked(&self, environment: &str) -> bool {
-        environment == "staging" && self.has_check
-    }
-
-    /// The environment before.
-    pub(crate) fn source_of(&self, environment: &str) -> &'static str {
-        match environment {
-            "prod" => "staging",
-            _ => "dev",
-        }
-    }
-
-    fn strategy(&self, environment: &str) -> Value {
-        let common = json!({
-            "url": REPOSITORY, "baseBranch": "main", "secretRef": {"name": "git"},
-        });
-        if self.commits_itself(environment) {
-            return json!({"commit": common});
-        }
-        let mut pull_request = common;
-        pull_request["type"] = json!("gitea");
-        pull_request["autoMerge"] = json!(self.merges_itself(environment));
-        json!({"pull-request": pull_request})
-    }
-
-    fn pipeline(&self) -> Value {
-        let environment = |name: &&str| {
-            let cluster = json!({"kind": "GitopsCluster", "name": name});
-            let mut environment = json!({
-                "name": name, "targets": [{"namespace": name, "clusterRef": cluster}],
-            });
-            if *name != "dev" {
-                environment["promotion"] = json!({
-                    "strategy": self.strategy(name), "manual": self.is_manual(name),
-                    "soak": format!("{}s", self.soak),
-                });
-            }
-            if self.is_checked(name) {
-                environment["verify"] = json!({"checks": ["smoke"], "onFailure": "Rollback"});
-            }
-            environment
-        };
-        let environments: Vec<Value> = ENVIRONMENTS.iter().map(environment).collect();
-        json!({
-            "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
-            "metadata": {"name": "app", "namespace": "default"},
-            "spec": {
-                "appRef": {
-                    "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease", "name": "app",
-                },
-                "checks": [{
-                    "name": "smoke", "failureThreshold": 3,
-                    "http": {
-                        "url": format!("https://{HOST}/checks/${{environment}}/${{version}}"),
-                        "passExpr": "status == 200",
-                    },
-                }],
-                "environments": environments,
-            },
-        })
+fn options(seed: u64) -> Options {
+    Options {
+        history: 256,
+        seed: Some(seed),
+        start: Some(Timestamp::from_second(START).unwrap()),
+        ..Options::default()
     }
 }
 
@@ -159,6 +77,8 @@ pub(crate) struct World {
     pub(crate) watchdog: Arc<Watchdog>,
     pub(crate) forge: Arc<Forge>,
     pub(crate) replicas: Vec<Replica>,
+    /// Reports that were signed, and may be sent again.
+    pub(crate) sent: Mutex<Vec<SignedReport>>,
 }
 
 impl World {
@@ -169,22 +89,20 @@ impl World {
         let story = Story::begin();
         let layout = Layout::drawn(&dice);
         story.tell("seed", format!("{seed}: {layout:?}"));
-        let options = |seed| Options {
-            history: 256,
-            seed: Some(seed),
-            start: Some(start),
-            ..Options::default()
-        };
-        let hub_server = Server::new(options(seed));
+        let (hub, leaf) = &*BEGINNING;
+        let hub_server = hub.fork(options(seed));
         hub_server.add_token(PERSON_TOKEN, User::new("ann", &[MASTERS]));
-        let leaf_server = Server::new(options(seed + 1));
+        let leaf_server = leaf.fork(options(seed + 1));
         let hub = hub_server.client();
         let watchdog = Watchdog::new(hub.clone(), story.clone(), layout.clone());
         let watchdog = Arc::new(watchdog);
-        let files = ENVIRONMENTS.map(|name| (manifest_path(name), manifest(name, "1.0.0")));
-        let mut world = Self {
+        let file = |target: String| (manifest_path(&target), manifest(&target, "1.0.0"));
+        let files: Vec<_> = layout.targets().into_iter().map(file).collect();
+        create(&hub, &layout.pipeline()).await;
+        Self {
             forge: Arc::new(Forge::new(&files, watchdog.clone())),
-            replicas: Vec::new(),
+            sent: Mutex::default(),
+            replicas: (0..2).map(Replica::new).collect(),
             weather: SharedWeather::default(),
             leaf: leaf_server.client(),
             dice,
@@ -194,40 +112,7 @@ impl World {
             leaf_server,
             hub,
             watchdog,
-        };
-        world.set_up().await;
-        for number in 0..2 {
-            world.replicas.push(Replica::new(number));
         }
-        world
-    }
-
-    async fn set_up(&self) {
-        for definition in DEFINITIONS.iter() {
-            create(&self.hub, definition).await;
-        }
-        let git = json!({"username": "sluice", "password": TOKEN, "token": TOKEN});
-        create(&self.hub, &secret("git", &git)).await;
-        create(&self.leaf, &helm_releases()).await;
-        for name in ENVIRONMENTS {
-            let kubeconfig = json!({"value": kubeconfig(name)});
-            create(&self.hub, &secret(name, &kubeconfig)).await;
-            let cluster = json!({
-                "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
-                "metadata": {"name": name, "namespace": "default"},
-                "spec": {"secretRef": {"name": name}},
-            });
-            create(&self.hub, &cluster).await;
-            let namespace =
-                json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
-            create(&self.leaf, &namespace).await;
-            let release = json!({
-                "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
-                "metadata": {"name": "app", "namespace": name}, "spec": {},
-            });
-            create(&self.leaf, &release).await;
-        }
-        create(&self.hub, &self.layout.pipeline()).await;
     }
 
     pub(crate) async fn pipeline(&self) -> Pipeline {
@@ -242,11 +127,10 @@ impl World {
     }
 
     /// Flux says what it made of a release.
-    pub(crate) async fn set_release(&self, environment: &str, status: &Value) {
+    pub(crate) async fn set_release(&self, target: &str, status: &Value) {
         let kind = GroupVersionKind::gvk("helm.toolkit.fluxcd.io", "v2", "HelmRelease");
         let resource = ApiResource::from_gvk(&kind);
-        let api: Api<DynamicObject> =
-            Api::namespaced_with(self.leaf.clone(), environment, &resource);
+        let api: Api<DynamicObject> = Api::namespaced_with(self.leaf.clone(), target, &resource);
         let patch = Patch::Merge(json!({"status": status}));
         let parameters = PatchParams::default();
         let patched = api.patch_status("app", &parameters, &patch).await;
@@ -254,10 +138,8 @@ impl World {
     }
 
     /// The version that git asks for.
-    pub(crate) fn version_in_git(&self, environment: &str) -> String {
-        let content = self
-            .forge
-            .read("refs/heads/main", &manifest_path(environment));
+    pub(crate) fn version_in_git(&self, target: &str) -> String {
+        let content = self.forge.read(MAIN, &manifest_path(target));
         version_in(&content.unwrap_or_default())
     }
 
@@ -275,35 +157,41 @@ impl World {
     }
 }
 
-pub(crate) fn manifest_path(environment: &str) -> String {
-    format!("clusters/{environment}/app.yaml")
+async fn set_up(hub: &Client, leaf: &Client) {
+    for definition in DEFINITIONS.iter() {
+        create(hub, &json!(definition)).await;
+    }
+    let git = json!({
+        "username": "sluice", "password": TOKEN, "token": TOKEN, "hmac-key": HOOK_KEY,
+    });
+    create(hub, &secret("git", &git)).await;
+    create(hub, &secret(TICKET, &json!({"hmac-key": TICKET_KEY}))).await;
+    create(leaf, &helm_releases()).await;
+    for name in ENVIRONMENTS.into_iter().chain(FLEET) {
+        let kubeconfig = json!({"value": kubeconfig(name)});
+        create(hub, &secret(name, &kubeconfig)).await;
+        let cluster = json!({
+            "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",
+            "metadata": {"name": name, "namespace": "default", "labels": {"ring": ring(name)}},
+            "spec": {"secretRef": {"name": name}},
+        });
+        create(hub, &cluster).await;
+        let namespace =
+            json!({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}});
+        create(leaf, &namespace).await;
+        let release = json!({
+            "apiVersion": "helm.toolkit.fluxcd.io/v2", "kind": "HelmRelease",
+            "metadata": {"name": "app", "namespace": name}, "spec": {},
+        });
+        create(leaf, &release).await;
+    }
 }
 
-/// The manifests of the application and of one that another pipeline promotes.
-pub(crate) fn manifest(environment: &str, version: &str) -> String {
-    format!(
-        "apiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\n\
-         metadata:\n  name: app\n  namespace: {environment}\n\
-         spec:\n  chart:\n    spec:\n      chart: app\n      \
-         version: {version} # {{\"$promotion\": \"default:app:{environment}\"}}\n\
-         ---\napiVersion: helm.toolkit.fluxcd.io/v2\nkind: HelmRelease\n\
-         metadata:\n  name: other\n  namespace: {environment}\n\
-         spec:\n  chart:\n    spec:\n      chart: other\n      \
-         version: 0.1.0 # {{\"$promotion\": \"default:other:{environment}\"}}\n"
-    )
-}
-
-pub(crate) fn version_in(manifest: &str) -> String {
-    let mut lines = manifest.lines();
-    let version = lines.find_map(|line| line.trim().strip_prefix("version: "));
-    let version = version.and_then(|it| it.split_whitespace().next());
-    version.unwrap_or_default().to_owned()
-}
-
-/// The number in `1.N.0`.
-pub(crate) fn number(version: &str) -> u64 {
-    let number = version.split('.').nth(1);
-    number.and_then(|it| it.parse().ok()).unwrap_or_default()
+fn ring(cluster: &str) -> &'static str {
+    match cluster == FLEET[0] {
+        true => "canary",
+        false => "rest",
+    }
 }
 
 fn secret(name: &str, data: &Value) -> Value {

@@ -102,7 +102,11 @@ const HIGHLIGHTS: &[Highlight] = &[
         "median promotion",
     ),
     ("rollout through all clusters", "fleet", "rollout"),
-    ("signed webhooks stored", "hooks", "signed hooks stored"),
+    (
+        "signed webhooks stored, and how that compares with plain status patches",
+        "hooks",
+        "signed hooks stored",
+    ),
     (
         "answers to clusters that ask what to run",
         "inputs",
@@ -272,6 +276,10 @@ fn machine() -> anyhow::Result<String> {
             format!("{}, {cores} cores", from_proc("cpuinfo", "model name")),
         ),
         ("memory", from_proc("meminfo", "MemTotal")),
+        (
+            "load average at the end",
+            std::fs::read_to_string("/proc/loadavg")?.trim().to_owned(),
+        ),
         ("kernel", line("uname", &["-s", "-r", "-m"])?),
         ("compiler", line("rustc", &["--version"])?),
         (

@@ -92,8 +92,9 @@ pub(super) fn beside_weave(run: &BenchRun, measured: &str) -> Result<String> {
     };
     let setup = tables.first().map_or("", |table| table.caption);
     let mut text = format!(
-        "{WEAVE}\nMeasured {measured}, one after the other on the same clusters, by `{}`: {setup}. FILE is its \
-         last commit (2ca1d66), built with `go build`.\n\n| | {} | {} |\n| --- | --- | --- |\n",
+        "{WEAVE}\nMeasured {measured}, one after the other on the same clusters, by `{}`: {setup}. The file of \
+         `--weave` is a binary of that controller, the file of `--binary` one of Sluice.\n\n\
+         | | {} | {} |\n| --- | --- | --- |\n",
         run.command,
         ours.caption.trim_end_matches(':'),
         theirs.caption.trim_end_matches(':'),

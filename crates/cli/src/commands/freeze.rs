@@ -39,19 +39,15 @@ pub(crate) struct FreezeScopeArguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FreezeArguments {
-    #[command(flatten)]
-    scope: FreezeScopeArguments,
     /// The reason that is shown wherever a promotion waits for it
-    #[arg(
-        long,
-        help_heading = "Options",
-        default_value = "stopped with sluice freeze"
-    )]
+    #[arg(long, default_value = "stopped with sluice freeze")]
     reason: String,
     /// When it ends: a time such as 2026-12-24T18:00:00Z, or a duration such as 2h [default: when
     /// `sluice thaw` ends it]
-    #[arg(long, help_heading = "Options", value_name = "TIME", value_parser = until)]
+    #[arg(long, value_name = "TIME", value_parser = until)]
     until: Option<Until>,
+    #[command(flatten)]
+    scope: FreezeScopeArguments,
 }
 
 /// When a freeze ends.

@@ -118,7 +118,7 @@ async fn problems_of_strategies_are_reported_before_a_promotion() {
 
     apply(&client, vec![secret(&forge, forge.token())]).await;
     set_branch(&pipelines, "trunk").await;
-    until(&pipelines, has_problem("BranchMissing")).await;
+    until(&pipelines, has_problem("NoBaseBranch")).await;
 
     forge.set_forbids_push(true);
     set_branch(&pipelines, "main").await;
@@ -126,7 +126,7 @@ async fn problems_of_strategies_are_reported_before_a_promotion() {
 
     forge.set_forbids_push(false);
     set_branch(&pipelines, "nowhere").await;
-    until(&pipelines, has_problem("BranchMissing")).await;
+    until(&pipelines, has_problem("NoBaseBranch")).await;
     set_branch(&pipelines, "main").await;
     let is_well = |status: &PipelineStatus| {
         let condition = conditions::find(&status.conditions, STRATEGY_READY);

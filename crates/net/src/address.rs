@@ -44,7 +44,7 @@ impl AddressError {
         match self {
             Self::Invalid { .. } => "InvalidUrl",
             Self::Internal { .. } => "InternalUrl",
-            Self::Unresolvable { .. } => "Unresolvable",
+            Self::Unresolvable { .. } => "UnknownHost",
         }
     }
 

@@ -172,7 +172,7 @@ fn plan_lines(
         .chain(&says.hold);
     let is_told = closed.any(|it| it.reason == HoldReason::Frozen);
     let frozen = says.frozen.iter().filter(|_| !is_told);
-    lines.extend(frozen.map(|frozen| format!("  {name} is {frozen}: nothing starts")));
+    lines.extend(frozen.map(|frozen| format!("  {name} is {frozen}")));
     lines.extend(starts(plan, name));
     let waits = says
         .hold

@@ -14,7 +14,11 @@ use api::{
 use serde::Serialize;
 
 use crate::{
-    gate::{GateAnswer, order},
+    gate::{
+        GateAnswer,
+        approvals::{CHANGE_NOT_KNOWN, is_unapprovable},
+        order,
+    },
     hold::Hold,
     plan::{EnvironmentPlan, Step, plan},
     time::Timestamp,
@@ -61,7 +65,7 @@ pub struct TimedWait {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct MissingCondition {
-    /// The name of the gate, or `merge`.
+    /// The name of the gate, `merge`, or `change` where what the promotion changes cannot be read.
     pub gate: String,
     /// A fixed reason.
     pub reason: String,
@@ -183,15 +187,15 @@ impl EnvironmentForecast {
         self.not_before = Some(at);
         let closed = says.gates.iter();
         let closed = closed.filter_map(|answer| Some((answer.gate, answer.hold()?)));
-        self.needs = closed
-            .map(|(gate, hold)| MissingCondition {
-                gate: gate.to_owned(),
-                reason: hold.reason.word().to_owned(),
-                message: hold.sentence.clone(),
-                resolved_by: hold.resolved_by.clone(),
-            })
-            .chain(says.promotion.as_ref().and_then(merge))
-            .collect();
+        let unreadable = says.promotion.as_ref().and_then(unreadable_change);
+        let closed = closed.map(|(gate, hold)| MissingCondition {
+            gate: gate.to_owned(),
+            reason: hold.reason.word().to_owned(),
+            message: hold.sentence.clone(),
+            resolved_by: hold.resolved_by.clone(),
+        });
+        let merge = says.promotion.as_ref().and_then(merge);
+        self.needs = unreadable.into_iter().chain(closed).chain(merge).collect();
     }
 
     /// Whether there is nothing to promote.
@@ -242,6 +246,19 @@ impl EnvironmentForecast {
         };
         format!("{name}: {revision} {when}{needs}")
     }
+}
+
+/// What has to be resolved before anybody can approve the promotion.
+fn unreadable_change(promotion: &PromotionSummary) -> Option<MissingCondition> {
+    let message = promotion.message.as_deref()?;
+    let cause = message.strip_prefix(CHANGE_NOT_KNOWN).unwrap_or(message);
+    let cause = cause.trim_start_matches(": ");
+    is_unapprovable(promotion.phase, Some(message)).then(|| MissingCondition {
+        gate: "change".to_owned(),
+        reason: promotion.reason.clone().unwrap_or_default(),
+        message: message.to_owned(),
+        resolved_by: format!("resolving why its change is not known ({cause})"),
+    })
 }
 
 /// An open pull request waits for the forge, or for a person who merges it.

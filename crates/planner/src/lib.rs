@@ -99,9 +99,13 @@ pub use freeze::{
 };
 pub use gate::{
     GateAnswer, GateVerdict,
-    approvals::{ApprovalState, NotCounted, approval_state, is_change_pending, unknown_change},
-    freeze::frozen_now,
+    approvals::{
+        ApprovalState, NotCounted, approval_state, is_change_pending, needs_another_person,
+        unknown_change,
+    },
+    freeze::{frozen_now, frozen_promotion},
     gate_names,
+    order::requestable,
 };
 pub use hold::{Hold, HoldReason};
 pub use inputs::{

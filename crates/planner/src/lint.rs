@@ -151,7 +151,11 @@ fn entry(
     let has_none = validity::strategies(&settings.strategy).is_empty();
     let mut found = Vec::new();
     if has_none && (has_own || !is_first) {
-        let text = format!("the promotion into {name} names no strategy");
+        let because = match validity::hides_strategy(spec, environment) {
+            true => ": its own `promotion` replaces the pipeline's; repeat `strategy` there",
+            false => "",
+        };
+        let text = format!("the promotion into {name} names no strategy{because}");
         found.push(SettingsMistake::error("strategy", text));
     }
     if has_own && receives_nothing(spec, name) {

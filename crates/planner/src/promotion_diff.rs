@@ -18,7 +18,7 @@ use serde::Serialize;
 use crate::{
     checks::{self, CheckProgress},
     plan::{CandidateSource, PlanInput},
-    promotion_phase::{creation_order, is_unmerged, name_of, phase_of},
+    promotion_phase::{creation_order, is_unmerged, name_of, phase_of, rollback_clause},
     site::site_of,
     sources::sources,
     time::{Timestamp, later, stored},
@@ -39,6 +39,9 @@ pub struct PromotionDiff {
     /// Its phase.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub phase: Option<Phase>,
+    /// That it is a rollback, and who requested it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rollback: Option<String>,
     /// The revision that runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -129,6 +132,7 @@ fn of(pipeline: &Pipeline, promotion: &Promotion) -> PromotionDiff {
         }),
         promotion: Some(name_of(promotion)),
         phase: phase_of(promotion),
+        rollback: rollback_clause(promotion),
         ..diff
     }
 }

@@ -76,6 +76,17 @@ pub(crate) fn is_rollback(promotion: &Promotion) -> bool {
     is_asked || promotion.spec.cause.is_some()
 }
 
+/// That a promotion is a rollback, and whose: `ann requested this rollback`; nothing for others.
+pub(crate) fn rollback_clause(promotion: &Promotion) -> Option<String> {
+    let request = promotion.spec.request.as_ref();
+    let by = request.and_then(|request| request.by.as_deref());
+    is_rollback(promotion).then(|| match by {
+        Some(by) => format!("{by} requested this rollback"),
+        None if promotion.spec.cause.is_some() => "a failed check led to this rollback".to_owned(),
+        None => "it is a rollback".to_owned(),
+    })
+}
+
 /// Why a promotion was withdrawn, if a person requested to go back or to stay.
 pub(crate) const ROLLED_BACK: &str = "RolledBack";
 

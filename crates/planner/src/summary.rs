@@ -11,7 +11,10 @@ use api::{
 };
 
 use crate::{
-    evidence::is_reported, gate::suspended::is_suspended, hold::HoldReason, release::failed_release,
+    evidence::is_reported,
+    gate::{approvals::is_unapprovable, suspended::is_suspended},
+    hold::HoldReason,
+    release::failed_release,
 };
 
 /// The state of a target, an environment or a pipeline. Where several apply, the first one listed
@@ -189,9 +192,14 @@ fn promotion_state(status: &EnvironmentStatus) -> Option<SummaryState> {
     let phase = status.promotion.as_ref().map(|it| it.phase);
     let reason = status.hold.as_ref().map(|hold| hold.reason.as_str());
     let is_reason = |expected: HoldReason| reason == Some(expected.word());
+    let message = status
+        .promotion
+        .as_ref()
+        .and_then(|it| it.message.as_deref());
     match phase {
         Some(Some(Phase::Failed)) => Some(SummaryState::Failed),
         _ if is_reason(HoldReason::PromotionFailed) => Some(SummaryState::Failed),
+        Some(phase) if is_unapprovable(phase, message) => Some(SummaryState::Held),
         Some(Some(Phase::AwaitingApproval)) => Some(SummaryState::AwaitingApproval),
         _ if is_reason(HoldReason::AwaitingApproval) => Some(SummaryState::AwaitingApproval),
         Some(phase) if phase.is_none_or(|phase| !phase.is_terminal()) => {

@@ -11,7 +11,7 @@ use std::collections::BTreeSet;
 
 use api::{
     app::AppType,
-    pipeline::{AppReference, Environment, PipelineSpec, SourceKind, Strategy},
+    pipeline::{AppReference, Environment, PipelineSpec, PromotionSettings, SourceKind, Strategy},
 };
 
 /// A mistake that keeps promotions from ever starting.
@@ -93,6 +93,13 @@ fn unverifiable(spec: &PipelineSpec) -> Option<SpecMistake> {
                     app and not its images";
         SpecMistake::new("spec.track", text)
     })
+}
+
+/// Whether the settings of an environment name no strategy and replace those of the pipeline, which do.
+pub(crate) fn hides_strategy(spec: &PipelineSpec, environment: &Environment) -> bool {
+    let has_one = |it: &PromotionSettings| !strategies(&it.strategy).is_empty();
+    let own = environment.promotion.as_ref();
+    own.is_some_and(|it| !has_one(it)) && spec.promotion.as_ref().is_some_and(has_one)
 }
 
 /// The names of the strategies that are set.

@@ -78,7 +78,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         let by = user.username.as_deref().unwrap_or_default();
         let is_repeated = has_approved(promotion, by);
         let needed = match missing {
-            0 => still_frozen(&pipeline, environment),
+            0 => still_frozen(&pipeline, promotion),
             _ => needed(missing, is_repeated),
         };
         let by = clean(by);
@@ -100,7 +100,9 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         .collect();
     arguments
         .wait
-        .wait(&cluster, &pipeline, |_, all| promotions_state(&names, all))
+        .wait(&cluster, (&pipeline, environment), |_, all| {
+            promotions_state(&names, all)
+        })
         .await
 }
 
@@ -181,16 +183,10 @@ fn has_approved(promotion: &Promotion, by: &str) -> bool {
     approvals.any(|it| it.by == by && it.change_digest.as_deref() == digest)
 }
 
-/// That a promotion with all its approvals waits for the end of a Freeze, as the end of a sentence.
-fn still_frozen(pipeline: &Pipeline, environment: &str) -> String {
-    let status = pipeline.status.clone().unwrap_or_default();
-    let frozen = planner::frozen_now(&status, environment, jiff::Timestamp::now());
-    let text = frozen.map(|it| {
-        format!(
-            "; {environment} is {}: it waits for that to end",
-            clean(&it)
-        )
-    });
+/// What the Freezes of its environment mean for a promotion with all its approvals, as the end of a sentence.
+fn still_frozen(pipeline: &Pipeline, promotion: &Promotion) -> String {
+    let frozen = planner::frozen_promotion(promotion, pipeline, Timestamp::now());
+    let text = frozen.map(|it| format!("; {}", clean(&it)));
     text.unwrap_or_default()
 }
 

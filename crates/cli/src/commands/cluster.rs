@@ -101,9 +101,21 @@ impl Cluster {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// Reads the pipeline `name` or `namespace/name`.
+    /// Reads the pipeline `name`, `namespace/name` or, as people write with kubectl, `pipeline/name`.
     pub(crate) async fn pipeline(&self, name: &str) -> anyhow::Result<Pipeline> {
-        let (namespace, name) = name.split_once('/').unwrap_or((&self.namespace, name));
+        match name.split_once('/') {
+            Some(("pipeline" | "pipelines", name)) => self.pipeline_in(&self.namespace, name).await,
+            Some((namespace, name)) => self.pipeline_in(namespace, name).await,
+            None => self.pipeline_in(&self.namespace, name).await,
+        }
+    }
+
+    /// Reads a pipeline of a namespace.
+    pub(super) async fn pipeline_in(
+        &self,
+        namespace: &str,
+        name: &str,
+    ) -> anyhow::Result<Pipeline> {
         let pipelines = self.api::<Pipeline>(namespace);
         match pipelines.get_opt(name).await {
             Ok(Some(pipeline)) => Ok(pipeline),

@@ -53,6 +53,7 @@ fn lines(diff: &PromotionDiff) -> Vec<String> {
             phase.unwrap_or_default()
         ));
     }
+    lines.extend(diff.rollback.as_ref().map(|it| format!("  {it}")));
     if !diff.edits.is_empty() {
         lines.push("  edits:".to_owned());
     }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::{
     cluster::{Cluster, ClusterFlags, key, require_environment},
     output::OutputFormat,
-    status::suggested_command,
+    status::{WaitingPromotions, suggested_command},
     terminal::{BOLD, clean, paint, shown},
 };
 
@@ -34,6 +34,7 @@ struct PlannedPipeline {
     pipeline: Pipeline,
     model: PipelineStatus,
     plan: Plan,
+    waiting: WaitingPromotions,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
@@ -47,7 +48,8 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         require_environment(&pipeline, only)?;
     }
     let promotions = cluster.promotions(&pipeline).await?;
-    let planned = PlannedPipeline::new(pipeline, &promotions);
+    let waiting = WaitingPromotions::of(&cluster, &pipeline).await;
+    let planned = PlannedPipeline::new(pipeline, &promotions, waiting);
     arguments.output.write(
         out,
         || planned.document(only),
@@ -64,7 +66,8 @@ async fn overview(
     let mut all = Vec::new();
     for pipeline in cluster.pipelines(arguments.all_namespaces).await? {
         let promotions = cluster.promotions(&pipeline).await?;
-        all.push(PlannedPipeline::new(pipeline, &promotions));
+        let waiting = WaitingPromotions::of(cluster, &pipeline).await;
+        all.push(PlannedPipeline::new(pipeline, &promotions, waiting));
     }
     let document = || {
         let items = all.iter().map(|planned| planned.document(None));
@@ -90,13 +93,14 @@ fn write_lines(text: &str, indent: &str, out: &mut dyn Write) -> anyhow::Result<
 }
 
 impl PlannedPipeline {
-    fn new(pipeline: Pipeline, promotions: &[Promotion]) -> Self {
+    fn new(pipeline: Pipeline, promotions: &[Promotion], waiting: WaitingPromotions) -> Self {
         let model = pipeline.status.clone().unwrap_or_default();
         let plan = planner::plan(&pipeline, &model, promotions, jiff::Timestamp::now());
         Self {
             pipeline,
             model,
             plan,
+            waiting,
         }
     }
 
@@ -119,7 +123,7 @@ impl PlannedPipeline {
         let names = names.filter(|name| only.is_none_or(|only| only == *name));
         let commands = names.filter_map(|name| {
             let state = planner::environment_state(&self.pipeline, &self.model, name);
-            suggested_command(&self.pipeline, name, state)
+            suggested_command(&self.pipeline, name, state, &self.waiting)
         });
         commands.collect()
     }

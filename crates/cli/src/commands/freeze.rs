@@ -39,8 +39,6 @@ pub(crate) struct FreezeScopeArguments {
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct FreezeArguments {
-    #[command(flatten)]
-    scope: FreezeScopeArguments,
     /// The reason that is shown wherever a promotion waits for it
     #[arg(long, default_value = "stopped with sluice freeze")]
     reason: String,
@@ -48,6 +46,8 @@ pub(crate) struct FreezeArguments {
     /// `sluice thaw` ends it]
     #[arg(long, value_name = "TIME", value_parser = until)]
     until: Option<Until>,
+    #[command(flatten)]
+    scope: FreezeScopeArguments,
 }
 
 /// When a freeze ends.

@@ -151,7 +151,7 @@ fn below(promotion: &Promotion, is_narrow: bool) -> String {
         parts.push(format!("took {took}"));
     }
     if is_narrow && !by.is_empty() {
-        parts.push(format!("by {by}"));
+        parts.push(by);
     }
     parts.extend(status.url);
     parts.join("  ")

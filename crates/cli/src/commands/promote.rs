@@ -13,6 +13,7 @@ use api::{
 };
 use jiff::Timestamp;
 use kube::api::{Patch, PatchParams};
+use planner::SummaryState;
 use serde_json::json;
 
 use super::{
@@ -20,6 +21,7 @@ use super::{
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
     short_revision::whole_revision,
+    status::{WaitingPromotions, suggested_command},
     terminal::clean,
     wait::{WaitFlags, WaitState, ended_state, promotions_state, wait_until},
 };
@@ -31,7 +33,15 @@ pub(crate) struct Promote {
     /// Environment to promote into
     environment: String,
     /// Revision to promote
-    revision: String,
+    #[arg(required_unless_present = "named_revision")]
+    revision: Option<String>,
+    /// The same as REVISION
+    #[arg(
+        long = "revision",
+        value_name = "REVISION",
+        conflicts_with = "revision"
+    )]
+    named_revision: Option<String>,
     #[command(flatten)]
     gates: GateFlags,
     #[command(flatten)]
@@ -46,6 +56,13 @@ pub(crate) struct Rollback {
     environment: String,
     /// Revision to roll back to [default: the previous one]
     revision: Option<String>,
+    /// The same as REVISION
+    #[arg(
+        long = "revision",
+        value_name = "REVISION",
+        conflicts_with = "revision"
+    )]
+    named_revision: Option<String>,
     #[command(flatten)]
     gates: GateFlags,
     #[command(flatten)]
@@ -86,9 +103,11 @@ pub(super) struct RequestFlags {
 pub(super) async fn promote(arguments: &Promote, out: &mut dyn Write) -> anyhow::Result<()> {
     let cluster = arguments.flags.connection.connect().await?;
     let pipeline = cluster.pipeline(&arguments.pipeline).await?;
+    let named = arguments.named_revision.as_ref();
+    let revision = arguments.revision.as_ref().or(named);
     let requested = RequestedRevision {
         environment: &arguments.environment,
-        revision: &arguments.revision,
+        revision: revision.map(String::as_str).unwrap_or_default(),
         kind: RequestKind::Promote,
         target: None,
         gates: &arguments.gates,
@@ -103,9 +122,11 @@ pub(super) async fn rollback(arguments: &Rollback, out: &mut dyn Write) -> anyho
     require_environment(&pipeline, environment)?;
     let status = pipeline.status.as_ref();
     let previous = status.and_then(|it| planner::previous_revision(it, environment));
+    let named = arguments.named_revision.as_deref();
     let revision = arguments
         .revision
         .as_deref()
+        .or(named)
         .or(previous)
         .with_context(|| {
             format!(
@@ -174,7 +195,8 @@ pub(super) async fn send_request(
     let state = |pipeline: &Pipeline, promotions: &[api::Promotion]| {
         request_state(pipeline, environment, &request, promotions)
     };
-    flags.wait.wait(cluster, pipeline, state).await
+    let environment = (pipeline, environment);
+    flags.wait.wait(cluster, environment, state).await
 }
 
 /// The answer of the controller, as the end of a sentence. A refusal is an error. Without an answer in
@@ -208,7 +230,24 @@ async fn wait_for_answer(
     }
     let promotion = last.promotion.as_deref();
     let promotion = promotion.map(|name| format!(" ({name})"));
-    Ok(format!(": {message}{}", promotion.unwrap_or_default()))
+    let promotion = promotion.unwrap_or_default();
+    let next = match promotion.is_empty() {
+        true => String::new(),
+        false => next_step(cluster, &pipeline, environment).await,
+    };
+    Ok(format!(": {message}{promotion}{next}"))
+}
+
+/// Who approves what the request led to, and how, as the end of a sentence.
+async fn next_step(cluster: &Cluster, pipeline: &Pipeline, environment: &str) -> String {
+    let model = pipeline.status.clone().unwrap_or_default();
+    let state = planner::environment_state(pipeline, &model, environment);
+    if state != SummaryState::AwaitingApproval {
+        return String::new();
+    }
+    let waiting = WaitingPromotions::of(cluster, pipeline).await;
+    let command = suggested_command(pipeline, environment, state, &waiting);
+    command.map(|it| format!("; {it}")).unwrap_or_default()
 }
 
 /// The last request for an environment that the controller processed.

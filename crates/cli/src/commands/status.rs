@@ -3,6 +3,7 @@
 mod diagram;
 mod document;
 mod overview;
+mod suggestion;
 
 use std::{io::Write, time::Duration};
 
@@ -18,7 +19,7 @@ use super::{
     wait::{WaitState, wait_until},
 };
 
-pub(super) use diagram::suggested_command;
+pub(super) use suggestion::{WaitingPromotions, suggested_command};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -69,8 +70,10 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             WaitState::Failed(text) => Err(anyhow::anyhow!("{}: {text}", key(&pipeline).1)),
         };
     }
+    let waiting = WaitingPromotions::of(&cluster, &pipeline).await;
     let diagram = |out: &mut dyn Write| {
-        let diagram = diagram::draw(&pipeline, terminal::width(), jiff::Timestamp::now());
+        let now = jiff::Timestamp::now();
+        let diagram = diagram::draw(&pipeline, &waiting, terminal::width(), now);
         Ok(out.write_all(diagram.as_bytes())?)
     };
     let document = || document::document(&pipeline);

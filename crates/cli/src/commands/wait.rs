@@ -43,19 +43,26 @@ pub(super) enum WaitState {
 }
 
 impl WaitFlags {
-    /// Waits, if the flag is set, until `state` is [`WaitState::Done`].
+    /// Waits, if the flag is set, until `state` is [`WaitState::Done`], and says what the environment runs then.
     pub(super) async fn wait(
         &self,
         cluster: &Cluster,
-        pipeline: &Pipeline,
+        (pipeline, environment): (&Pipeline, &str),
         state: impl Fn(&Pipeline, &[Promotion]) -> WaitState,
     ) -> anyhow::Result<()> {
         if !self.wait {
             return Ok(());
         }
         let timeout = Duration::from(&self.timeout);
-        match wait_until(cluster, timeout, pipeline, state).await?.1 {
-            WaitState::Done => Ok(()),
+        let (pipeline, state) = wait_until(cluster, timeout, pipeline, state).await?;
+        match state {
+            WaitState::Done => {
+                let status = pipeline.status.as_ref();
+                let status = status.and_then(|it| it.environments.get(environment));
+                let runs = planner::running_revisions(status);
+                print_message(&clean(&format!("{environment} runs {runs}")));
+                Ok(())
+            }
             WaitState::Waiting(text) => Err(WaitTimeout(clean(&text)).into()),
             WaitState::Failed(text) => bail!("{}", clean(&text)),
         }
@@ -74,7 +81,7 @@ pub(super) async fn wait_until(
     let deadline = tokio::time::Instant::now() + timeout;
     let mut printed = String::new();
     loop {
-        let pipeline = cluster.pipeline(&format!("{namespace}/{name}")).await?;
+        let pipeline = cluster.pipeline_in(namespace, name).await?;
         let promotions = cluster.promotions(&pipeline).await?;
         let state = state(&pipeline, &promotions);
         let WaitState::Waiting(text) = &state else {

@@ -10,7 +10,7 @@ use apiserver::{ServeHandle, ServeOptions, Server, User};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
-    api::{Patch, PatchParams, PostParams},
+    api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -132,6 +132,20 @@ impl TestCluster {
             .patch_status("web-prod-1", &parameters, &patch)
             .await;
         patched.unwrap();
+    }
+
+    /// Creates the promotion again as the answer to a request: its spec cannot be edited.
+    pub(crate) async fn set_promotion_request(&self, request: Value) {
+        let promotions: Api<Promotion> = Api::default_namespaced(self.client.clone());
+        let parameters = DeleteParams::default();
+        let deleted = promotions.delete("web-prod-1", &parameters).await;
+        deleted.unwrap();
+        let mut promotion = promotion();
+        promotion["spec"]["request"] = request;
+        let promotion = serde_json::from_value(promotion).unwrap();
+        let created = promotions.create(&PostParams::default(), &promotion).await;
+        created.unwrap();
+        self.set_phase("AwaitingApproval").await;
     }
 
     pub(crate) async fn pipeline(&self) -> Pipeline {

@@ -281,15 +281,15 @@ async fn broken_files_of_a_folder_are_findings_and_templates_are_named() {
     let folder = folder(&files);
     let name = format!("{}/", folder.path().display());
     let output = offline(&["lint", &name]).await;
-    assert_eq!(output.code, 0, "{}", output.err);
+    assert_eq!(output.code, 1, "{}", output.err);
     let found = output.out.replace(&name, "");
-    let expected = "values.yaml:2: warning: invalid YAML: a tab in the indentation; use spaces\n";
+    let expected = "values.yaml:2: error: invalid YAML: a tab in the indentation; use spaces\n";
     assert_eq!(found, expected);
     let skipped = output.err.replace(&name, "");
     let template = "not checked: 1 template with {{, such as chart/templates/web.yaml; render";
     assert!(skipped.contains(template), "{skipped}");
     assert!(
-        skipped.contains("1 object checked, no errors, 1 warning"),
+        skipped.contains("1 error and 0 warnings in 1 object"),
         "{skipped}"
     );
 }

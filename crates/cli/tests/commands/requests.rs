@@ -107,6 +107,29 @@ async fn an_approval_of_what_is_frozen_says_so() {
     assert_eq!(output, expected);
 }
 
+/// A Freeze lets rollbacks through, unless it says otherwise.
+#[tokio::test]
+async fn an_approval_of_a_rollback_says_that_the_freeze_lets_it_pass() {
+    let cluster = TestCluster::new().await;
+    let freeze = json!({
+        "name": "weekend", "reason": "no releases", "environments": ["prod"],
+        "times": {"allow": ["Rollback"]},
+    });
+    let mut prod = cluster.pipeline().await.status.unwrap().environments["prod"].clone();
+    prod.targets[0].revision = Some("3.0.0".to_owned());
+    prod.targets[0].version = Some("3.0.0".to_owned());
+    let ran = json!([{"revision": "3.0.0"}, {"revision": "2.0.0"}]);
+    prod.ran = serde_json::from_value(ran).unwrap();
+    let status = json!({"freezes": [freeze], "environments": {"prod": prod}});
+    cluster.set_status(status).await;
+    let request = json!({"id": "r1", "kind": "Rollback", "by": "ann"});
+    cluster.set_promotion_request(request).await;
+    let output = cluster.prints(&["approve", "web", "prod"]).await;
+    let expected = "approved 2.0.0 into prod as admin (web-prod-1); prod is frozen by weekend (no releases): \
+                    rollbacks pass\n";
+    assert_eq!(output, expected);
+}
+
 #[tokio::test]
 async fn a_viewer_is_told_which_role_approves() {
     let cluster = TestCluster::new().await;
@@ -247,8 +270,18 @@ async fn what_the_controller_answered_is_printed() {
     let cluster = TestCluster::new().await;
     let output = answered(&cluster, &["promote", "web", "prod", "2.0.0"]).await;
     assert_eq!(output.code, 0, "{}", output.err);
-    let start = "requested 2.0.0 in prod: bringing 2.0.0 (web-prod-";
+    let start = "requested 2.0.0 in prod: waits for an approval of 2.0.0 (web-prod-";
     assert!(output.out.starts_with(start), "{}", output.out);
+    let end = "; try: sluice approve web prod -n default\n";
+    assert!(output.out.ends_with(end), "{}", output.out);
+    let named = ["promote", "web", "prod", "--revision", "2.0.0"];
+    let output = answered(&TestCluster::new().await, &named).await;
+    assert!(
+        output.out.starts_with(start),
+        "{}{}",
+        output.out,
+        output.err
+    );
     for revision in ["9.9.9", "not-a-version"] {
         let cluster = TestCluster::new().await;
         let output = answered(&cluster, &["promote", "web", "prod", revision]).await;
@@ -265,7 +298,8 @@ async fn what_the_controller_answered_is_printed() {
     let cluster = TestCluster::new().await;
     let output = answered(&cluster, &["promote", "web", "prod", "9.9.9", "--unseen"]).await;
     assert_eq!(output.code, 0, "{}", output.err);
-    assert!(output.out.contains("bringing 9.9.9"), "{}", output.out);
+    let waits = "waits for an approval of 9.9.9";
+    assert!(output.out.contains(waits), "{}", output.out);
 }
 
 #[tokio::test]
@@ -343,4 +377,23 @@ async fn suspending_changes_one_field_under_our_name() {
             .iter()
             .any(|entry| entry.manager.as_deref() == Some("sluice"))
     );
+}
+
+/// `try: sluice approve` is not for somebody whose approval is there already.
+#[tokio::test]
+async fn who_has_approved_is_told_that_another_person_must() {
+    let cluster = TestCluster::new().await;
+    let named = cluster.prints(&["status", "pipeline/web"]).await;
+    assert!(named.contains("try: sluice approve web prod"), "{named}");
+    cluster.prints(&["approve", "web", "prod"]).await;
+    let given = cluster.promotion().await.spec.approvals[0].clone();
+    let observed = json!({"by": given.by, "at": given.at, "observedAt": given.at});
+    let status = json!({"approvals": [observed]});
+    cluster.set_promotion_status(status).await;
+    for command in ["status", "explain"] {
+        let output = cluster.prints(&[command, "web"]).await;
+        assert!(!output.contains("try: sluice approve"), "{output}");
+        let told = "another person must approve it";
+        assert!(output.contains(told), "{output}");
+    }
 }

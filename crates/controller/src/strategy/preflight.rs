@@ -88,7 +88,7 @@ impl Strategies {
                 let text = format!(
                     "the repository has no branch {branch}; create it or correct baseBranch"
                 );
-                Err(needs_edit("BranchMissing", text))
+                Err(needs_edit("NoBaseBranch", text))
             }
         }
     }

@@ -109,7 +109,6 @@ fn in_strategy(reason: &str, phase: Phase) -> Option<&'static str> {
         | "ForgeUnreadable"
         | "Unreachable"
         | "UnknownHost"
-        | "Unresolvable"
         | "GitTimedOut"
         | "WebhookUnreachable"
         | "WebhookUnavailable"

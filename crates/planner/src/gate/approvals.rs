@@ -16,7 +16,7 @@ use api::{
 use super::{Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
     hold::{Hold, HoldReason, list},
-    promotion_phase::phase_of,
+    promotion_phase::{phase_of, rollback_clause},
     time::{Timestamp, stored},
 };
 
@@ -130,6 +130,24 @@ pub fn unknown_change(promotion: &Promotion) -> Option<String> {
         spec.shown_revision(),
         spec.environment
     ))
+}
+
+/// Whether nobody can approve a promotion until somebody resolves why what it changes cannot be read.
+pub(crate) fn is_unapprovable(phase: Option<Phase>, message: Option<&str>) -> bool {
+    phase == Some(Phase::AwaitingApproval)
+        && message.is_some_and(|message| message.starts_with(CHANGE_NOT_KNOWN))
+}
+
+/// Whether the approval of a user would bring a promotion no closer: they approved what it changes now, or they
+/// requested it and somebody else must approve.
+pub fn needs_another_person(promotion: &Promotion, pipeline: &Pipeline, user: &str) -> bool {
+    let question = ApprovalQuestion {
+        promotion,
+        pipeline: Some(pipeline),
+        settings: pipeline.spec.promotion_into(&promotion.spec.environment),
+        now: Timestamp::MIN,
+    };
+    question.has_approved(user) || question.is_excluded(user)
 }
 
 /// Whether a person can approve the promotion now, by the promotion alone: the controller says that it
@@ -310,6 +328,7 @@ impl<'a> ApprovalQuestion<'a> {
             .then(|| format!("approved by {}", list(&state.approved_by)));
         let ignored = state.not_counted.iter().map(|(by, it)| it.clause(by));
         let clauses = [format!("{what} to enter {environment}")].into_iter();
+        let clauses = clauses.chain(rollback_clause(self.promotion));
         let clauses: Vec<_> = clauses.chain(approved).chain(ignored).collect();
         Some(Hold::new(
             HoldReason::AwaitingApproval,

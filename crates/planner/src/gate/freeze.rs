@@ -6,6 +6,7 @@
 //! override that names them.
 
 use api::{
+    Pipeline, Promotion,
     freeze::AllowedPromotion,
     names::stop_name,
     pipeline::{CoveringFreeze, PipelineStatus},
@@ -13,10 +14,11 @@ use api::{
 
 use super::{Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
+    attempt::freeze_hold,
     freeze,
     hold::{Hold, HoldReason, list},
     overrides,
-    promotion_phase::is_unmerged,
+    promotion_phase::{is_rollback, is_unmerged},
     site::{cluster_key, cluster_of_status},
     time::Timestamp,
     version_order,
@@ -162,20 +164,63 @@ fn removal(freeze: &CoveringFreeze, pipeline: Option<&str>) -> String {
     }
 }
 
-/// That an environment is frozen now, whether or not something waits: `frozen by weekend until …`.
+/// That an environment is frozen now, whether or not something waits, and what that means:
+/// `frozen by weekend until …: only rollbacks pass`.
 pub fn frozen_now(model: &PipelineStatus, environment: &str, now: Timestamp) -> Option<String> {
-    let freezes = model.freezes.iter();
-    let covering = freezes.filter(|it| it.environments.iter().any(|it| it == environment));
-    let covering: Vec<_> = covering.collect();
-    let closed = covering.iter().copied();
-    let closed: Vec<_> = closed.filter(|it| freeze::is_closed(it, now)).collect();
+    let allowed = AllowedPromotion::Rollback;
+    let closed = closed_now(model, environment, now);
+    let effect = match closed.iter().all(|it| it.times.allow.contains(&allowed)) {
+        true => "only rollbacks pass",
+        false => "nothing starts",
+    };
+    Some(format!("{}: {effect}", frozen_by(model, environment, now)?))
+}
+
+/// What the closed Freezes of an environment mean for a promotion that has all its approvals; nothing where none
+/// is closed.
+pub fn frozen_promotion(
+    promotion: &Promotion,
+    pipeline: &Pipeline,
+    now: Timestamp,
+) -> Option<String> {
+    let model = pipeline.status.as_ref()?;
+    let environment = &promotion.spec.environment;
+    let frozen = frozen_by(model, environment, now)?;
+    let waits = freeze_hold(promotion, pipeline, model.freezes.clone(), now).is_some();
+    let effect = match () {
+        () if waits => "it waits for that to end",
+        () if is_rollback(promotion) => "rollbacks pass",
+        () => "this promotion passes",
+    };
+    Some(format!("{environment} is {frozen}: {effect}"))
+}
+
+/// By which Freezes an environment is frozen now: `frozen by weekend until …`.
+fn frozen_by(model: &PipelineStatus, environment: &str, now: Timestamp) -> Option<String> {
+    let closed = closed_now(model, environment, now);
     if closed.is_empty() {
         return None;
     }
+    let covering: Vec<_> = covering(model, environment).collect();
     let until = freeze::opens_at(&covering, now).map(|at| format!(" until {at:.0}"));
-    Some(format!(
-        "frozen by {}{}",
-        described(&closed),
-        until.unwrap_or_default()
-    ))
+    let until = until.unwrap_or_default();
+    Some(format!("frozen by {}{until}", described(&closed)))
+}
+
+/// The closed Freezes of an environment.
+fn closed_now<'a>(
+    model: &'a PipelineStatus,
+    environment: &str,
+    now: Timestamp,
+) -> Vec<&'a CoveringFreeze> {
+    let covering = covering(model, environment);
+    covering.filter(|it| freeze::is_closed(it, now)).collect()
+}
+
+fn covering<'a>(
+    model: &'a PipelineStatus,
+    environment: &str,
+) -> impl Iterator<Item = &'a CoveringFreeze> {
+    let freezes = model.freezes.iter();
+    freezes.filter(move |it| it.environments.iter().any(|it| it == environment))
 }

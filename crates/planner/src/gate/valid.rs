@@ -37,8 +37,14 @@ fn invalid_source(spec: &PipelineSpec) -> Option<Hold> {
 fn settings(question: &EnvironmentQuestion<'_>) -> GateVerdict {
     let (spec, name) = (&question.pipeline.spec, &question.environment.name);
     if validity::strategies(&question.settings.strategy).is_empty() {
-        let sentence = format!("the promotion settings of {name} name no strategy");
-        let resolved_by = "a strategy in the pipeline";
+        let (because, resolved_by) = match validity::hides_strategy(spec, question.environment) {
+            true => (
+                ": its own `promotion` replaces the pipeline's",
+                "repeating `strategy` there",
+            ),
+            false => ("", "a strategy in the pipeline"),
+        };
+        let sentence = format!("the promotion settings of {name} name no strategy{because}");
         return GateVerdict::Wait(Hold::new(HoldReason::NoStrategy, sentence, resolved_by));
     }
     if let Some(hold) = version_tag_of_range(question) {

@@ -1,11 +1,13 @@
 //! Takes back a waiting request, or promotions whose change is not merged yet.
 //!
 //! The revision of a cancelled promotion is not proposed again until a person requests it. A cancelled
-//! rollback rejects nothing: what runs stays as good as it was.
+//! rollback rejects nothing: what runs stays as good as it was. Nor does a cancelled promotion of an older
+//! revision that ran before: it would not be proposed anyway, and people can still roll back to it.
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{PipelineStatus, Request, RequestKind},
+    pipeline::{EnvironmentStatus, PipelineStatus, Request, RequestKind},
+    revision::shown,
 };
 
 use super::{
@@ -18,6 +20,7 @@ use crate::{
     fold::push_front,
     hold::list,
     promotion_phase::{is_rollback, is_unmerged, merged_at, name_of, names_revision},
+    version_order,
 };
 
 /// How the reason of a withdrawal starts that a person asked for.
@@ -73,13 +76,13 @@ pub(super) fn take_back(
     let named = here.filter(|it| names_revision(it, &request.revision));
     // Also those that were withdrawn by a pass whose status was not written.
     let is_taken_back = |it: &&Promotion| {
-        let withdrawn = it.spec.withdrawn.as_ref();
         is_unmerged(it) && merged_at(it).is_none()
-            || withdrawn.is_some_and(|withdrawn| withdrawn.reason == reason)
+            || is_withdrawn_by(input, (&request, &reason), it)
     };
     let taken_back: Vec<_> = named.filter(is_taken_back).collect();
+    let status = input.status(environment);
     for promotion in &taken_back {
-        reject_or_keep(promotion, &mut decision.says.rejected);
+        reject_or_keep(promotion, status, &mut decision.says.rejected);
     }
     let open = taken_back.iter().filter(|it| is_unmerged(it));
     decision
@@ -95,6 +98,27 @@ pub(super) fn take_back(
             refused(input, environment, &request, &text)
         }
     });
+}
+
+/// Whether a request to cancel withdrew a promotion, and not an earlier one of the same person: nothing came after
+/// it in its site, and it did not end before the request.
+fn is_withdrawn_by(
+    input: &PlanInput<'_>,
+    (request, reason): (&Request, &str),
+    promotion: &Promotion,
+) -> bool {
+    let withdrawn = promotion.spec.withdrawn.as_ref();
+    let mut sites = input.promotions_by_site(&promotion.spec.environment);
+    let is_last = |site: &[&Promotion]| {
+        let last = site.last();
+        last.is_some_and(|last| name_of(last) == name_of(promotion))
+    };
+    let status = promotion.status.as_ref();
+    let ended = status.and_then(|status| status.finished_at.as_ref());
+    let has_ended_before = ended
+        .zip(request.at.as_ref())
+        .is_some_and(|(ended, at)| ended.0 < at.0);
+    withdrawn.is_some_and(|it| it.reason == reason) && !has_ended_before && sites.any(is_last)
 }
 
 fn nothing_to_cancel(input: &PlanInput<'_>, environment: &str) -> String {
@@ -127,11 +151,11 @@ fn answer(
     request: &Request,
     taken_back: &[&Promotion],
 ) -> Option<String> {
-    let mut shown: Vec<_> = taken_back
+    let mut revisions: Vec<_> = taken_back
         .iter()
         .map(|it| it.spec.shown_revision())
         .collect();
-    shown.dedup();
+    revisions.dedup();
     let status = input.status(environment);
     let last = status.and_then(|status| status.last_request.as_ref());
     let is_open =
@@ -140,13 +164,17 @@ fn answer(
     let waiting = waiting
         .next()
         .map(|it| format!("the request for {}", it.revision));
-    let parts: Vec<_> = shown.into_iter().chain(waiting).collect();
+    let parts: Vec<_> = revisions.into_iter().chain(waiting).collect();
     (!parts.is_empty()).then(|| format!("cancelled {}", list(&parts)))
 }
 
 /// The revision of a cancelled promotion is rejected. A rollback has rejected what it was to replace: that
 /// is taken back.
-fn reject_or_keep(promotion: &Promotion, rejected: &mut Vec<String>) {
+fn reject_or_keep(
+    promotion: &Promotion,
+    status: Option<&EnvironmentStatus>,
+    rejected: &mut Vec<String>,
+) {
     let spec = &promotion.spec;
     // What failed its checks stays rejected: otherwise the rollback would be derived again.
     if spec.cause.is_some() {
@@ -154,7 +182,25 @@ fn reject_or_keep(promotion: &Promotion, rejected: &mut Vec<String>) {
     }
     if is_rollback(promotion) {
         rejected.retain(|it| Some(it) != spec.replaces.as_ref());
-    } else if !rejected.contains(&spec.revision) {
+    } else if rejects(promotion, status) && !rejected.contains(&spec.revision) {
         push_front(rejected, &spec.revision);
     }
+}
+
+/// Whether cancelling a promotion rejects its revision: not where it was to go back, by a rollback or to an older
+/// revision that ran before. That one is not proposed again, and people can still roll back to it.
+pub(super) fn rejects(promotion: &Promotion, status: Option<&EnvironmentStatus>) -> bool {
+    !is_rollback(promotion) && !status.is_some_and(|status| returns(promotion, status))
+}
+
+/// Whether a promotion was to bring a revision that ran before instead of a newer one.
+fn returns(promotion: &Promotion, status: &EnvironmentStatus) -> bool {
+    let spec = &promotion.spec;
+    let ran = |revision: &str| status.ran.iter().find(|it| it.revision == revision);
+    let Some(replaced) = spec.replaces.as_deref() else {
+        return false;
+    };
+    let version = ran(replaced).and_then(|it| it.version.as_deref());
+    let is_older = version_order::is_older(&spec.shown_revision(), &shown(replaced, version));
+    ran(&spec.revision).is_some() && is_older
 }

@@ -25,8 +25,8 @@ use crate::{
     gate::{self, CandidateQuestion, freeze::frozen_now, signature::is_signed, targets},
     hold::{Hold, HoldReason},
     promotion_phase::{
-        is_deploying, is_rejected, is_rollback, is_rolled_back, is_unmerged, is_verifying, name_of,
-        phase_of, was_merged,
+        is_deploying, is_rejected, is_rolled_back, is_unmerged, is_verifying, name_of, phase_of,
+        was_merged,
     },
     rollout::rollout_summary,
     site_state::SiteState,
@@ -97,7 +97,7 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
         let is_dropped = phase_of(promotion) == Some(Phase::Abandoned)
             || is_rejected(promotion)
             || is_rolled_back(promotion)
-            || cancel::cancellation(promotion).is_some() && !is_rollback(promotion);
+            || cancel::cancellation(promotion).is_some() && cancel::rejects(promotion, status);
         if is_dropped && !runs_here && !rejected.contains(revision) {
             push_front(&mut rejected, revision);
         }
@@ -212,7 +212,8 @@ impl SitePlanner<'_> {
             }
         };
         let sites = self.decide_all(&wanted, decision);
-        let is_handled = request::conclude(input, name, &wanted, &sites, &mut decision.says);
+        let decided = (sites.as_slice(), decision.answers.first_hold());
+        let is_handled = request::conclude(input, name, &wanted, decided, &mut decision.says);
         if !is_handled || !decision.steps.is_empty() {
             return true;
         }
@@ -232,11 +233,12 @@ impl SitePlanner<'_> {
         self.hold_newer(hold, decision);
     }
 
-    /// Whether a hold is about the checks of a revision that every site has.
+    /// Whether a hold is about the checks or the soak of a revision that every site has.
     fn is_settled(&self, hold: &Hold) -> bool {
         let has = |revision: &str| self.sites.iter().all(|site| site.runs(revision));
         let prospect = self.prospect.as_ref();
-        is_about_checks(hold) && prospect.is_some_and(|it| has(&it.revision))
+        let is_soaking = hold.reason == HoldReason::Soaking;
+        (is_soaking || is_about_checks(hold)) && prospect.is_some_and(|it| has(&it.revision))
     }
 
     /// Brings a candidate to every site.

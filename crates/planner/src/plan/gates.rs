@@ -77,10 +77,11 @@ impl SitePlanner<'_> {
         next: Option<&Candidate<'_>>,
         decision: &mut EnvironmentDecision,
     ) {
-        let wanted = next.map(WantedRevision::of);
         let rejected = &decision.says.rejected;
         let is_settled = |site: &SiteState<'_>| next.is_some_and(|it| site.runs(&it.revision));
         let are_settled = self.sites.iter().all(is_settled);
+        // Of a revision that every site runs, no gate keeps anything out.
+        let wanted = next.filter(|_| !are_settled).map(WantedRevision::of);
         let mut all = Answers::default();
         for site in self
             .sites

@@ -19,7 +19,7 @@ use super::{
 use crate::{
     fold::{push_front, revision_and_version},
     gate::freeze,
-    hold::list,
+    hold::{Hold, HoldReason, list},
     overrides::{self, refuse_override},
     promotion_phase::was_merged,
     time::Timestamp,
@@ -262,12 +262,13 @@ pub(super) fn refuse_where_nothing_is_promoted(
     }
 }
 
-/// Records a request that all sites have started, and what it rejects. Returns whether all have.
+/// Records a request that all sites have started, with what it `waits` for, and what it rejects. Returns whether
+/// all have.
 pub(super) fn conclude(
     input: &PlanInput<'_>,
     environment: &str,
     wanted: &WantedRevision,
-    sites: &[SiteDecision],
+    (sites, waits): (&[SiteDecision], Option<Hold>),
     says: &mut EnvironmentPlan,
 ) -> bool {
     let Some(request) = &wanted.request else {
@@ -280,7 +281,7 @@ pub(super) fn conclude(
     let promotion = sites.iter().find_map(|site| site.promotion.as_ref());
     let revision = &wanted.revision;
     let text = match promotion {
-        Some(_) => format!("bringing {}", wanted.shown()),
+        Some(_) => progress(wanted, says.hold.clone().or(waits).as_ref()),
         None => format!("{} runs already", wanted.shown()),
     };
     let name = promotion.map(|promotion| promotion.name.as_str());
@@ -301,6 +302,17 @@ pub(super) fn conclude(
         }
     }
     true
+}
+
+/// What comes of a request whose promotion exists: what that waits for, if anything.
+fn progress(wanted: &WantedRevision, waits: Option<&Hold>) -> String {
+    match waits {
+        None => format!("bringing {}", wanted.shown()),
+        Some(hold) if hold.reason == HoldReason::AwaitingApproval => {
+            format!("waits for {}", hold.resolved_by)
+        }
+        Some(hold) => hold.sentence.clone(),
+    }
 }
 
 /// The record of a refused request.

@@ -14,7 +14,10 @@ use super::{
     input::PlanInput,
 };
 use crate::{
-    gate::{self, GateVerdict, PromotionQuestion, SiteQuestion, order, suspended::is_suspended},
+    gate::{
+        self, GateVerdict, PromotionQuestion, SiteQuestion, approvals::is_unapprovable, order,
+        suspended::is_suspended,
+    },
     hold::{Hold, HoldReason},
     promotion_phase::{ROLLED_BACK, is_deploying, is_unmerged, name_of, phase_of},
     release::failed_revision,
@@ -289,7 +292,10 @@ impl<'a> SitePlanner<'a> {
         let approvals = self.approvals(promotion);
         let is_awaited = approvals.is_awaited();
         let is_proposed = phase_of(promotion) == Some(Phase::WaitingForMerge);
+        let summary = summary(promotion);
         let hold = match is_awaited {
+            // The promotion says what is to be resolved before anybody can approve it.
+            true if is_unapprovable(summary.phase, summary.message.as_deref()) => None,
             true => approvals.hold(),
             false if is_proposed => None,
             false => answers.first_hold(),
@@ -297,7 +303,7 @@ impl<'a> SitePlanner<'a> {
         SiteDecision {
             hold,
             waiting_approval: is_awaited.then(|| promotion.spec.revision.clone()),
-            promotion: Some(summary(promotion)),
+            promotion: Some(summary),
             answers,
             ..SiteDecision::default()
         }

@@ -370,6 +370,57 @@ fn a_promotion_that_is_not_merged_can_be_cancelled() {
     );
 }
 
+/// Ada has cancelled 2.0.0 before: the same words, but another request.
+#[test]
+fn what_was_cancelled_before_is_not_cancelled_again() {
+    check_plan(
+        "dev[3.0.0 ok] > prod[1.0.0 ok]
+         promotion prod 2.0.0 Withdrawn cancelled
+         promotion prod 3.0.0 AwaitingApproval
+         request prod Cancel - r1",
+        "withdraw prod 3.0.0: Cancelled by ada
+         prod rejects 3.0.0 2.0.0
+         prod request r1: cancelled 3.0.0",
+    );
+    check_plan(
+        "dev[1.0.0 ok] > prod[1.0.0 ok]
+         promotion prod 2.0.0 Withdrawn cancelled ended 5m
+         request prod Cancel - r1",
+        "prod rejects 2.0.0
+         prod request r1: refused: no request waits, and no promotion is in progress that is not merged yet",
+    );
+}
+
+/// What ran before stays a revision to roll back to.
+#[test]
+fn a_cancelled_promotion_of_an_older_revision_rejects_nothing() {
+    let drawing = "dev[2.0.0 ok] > prod[2.0.0 ok]
+         ran prod 2.0.0 1.0.0
+         promotion prod 1.0.0 AwaitingApproval asked r0 instead 2.0.0
+         request prod Cancel - r1";
+    check_plan(
+        drawing,
+        "withdraw prod 1.0.0: Cancelled by ada
+         prod request r1: cancelled 1.0.0",
+    );
+    let cancelled = drawing.replace("AwaitingApproval", "Withdrawn cancelled ended 5m");
+    let (lines, _) = cancelled.rsplit_once('\n').unwrap();
+    check_plan(lines, "nothing");
+    let world = draw(lines);
+    let model = planner::apply(&world.plan(), &world.model(), now());
+    assert_eq!(planner::previous_revision(&model, "prod"), Some("1.0.0"));
+    // A newer revision that was left before is not one to go back to.
+    check_plan(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]
+         ran prod 1.0.0 2.0.0
+         promotion prod 2.0.0 AwaitingApproval asked r0 instead 1.0.0
+         request prod Cancel - r1",
+        "withdraw prod 2.0.0: Cancelled by ada
+         prod rejects 2.0.0
+         prod request r1: cancelled 2.0.0",
+    );
+}
+
 #[test]
 fn what_failed_can_be_retried() {
     check_plan(

@@ -218,7 +218,7 @@ fn a_request_overrides_the_checks_of_the_source_and_not_those_before_the_environ
          request prod Promote 2.0.0 r1",
         "start prod 2.0.0 instead of 1.0.0
          check prod ticket 2.0.0 #0 before it enters
-         prod request r1: bringing 2.0.0",
+         prod request r1: 2.0.0 has not passed the checks before prod: ticket has not started",
     );
 }
 
@@ -479,7 +479,7 @@ fn a_rollback_that_nobody_approved_before_needs_approval() {
              checked prod 2.0.0 1.5.0"
         ),
         "start prod 1.5.0 instead of 2.0.0, needs approval
-         prod: AwaitingApproval: 1.5.0 waits for approval to enter prod; resolved by an approval of 1.5.0
+         prod: AwaitingApproval: 1.5.0 waits for approval to enter prod; a failed check led to this rollback; resolved by an approval of 1.5.0
          prod rejects 2.0.0",
     );
 }

@@ -599,6 +599,7 @@ fn promotion(world: &World, environment: &str, words: &[&str]) -> Promotion {
             "instead" => spec.replaces = Some(next()),
             "back" => spec.request.get_or_insert_default().kind = RequestKind::Rollback,
             "merged" => status.merged_at = Some(ago(&next())),
+            "ended" => status.finished_at = Some(ago(&next())),
             "because" => status.reason = Some(next()),
             "tried" => status.attempts = next().parse().unwrap(),
             "until" => {

@@ -154,6 +154,17 @@ fn goes_back(
     rejected: &[&str],
     allow: bool,
 ) -> bool {
+    let world = going_back(revision, kind, (ran, rejected), allow);
+    next_of(&world, "missing").action == ExternalAction::CarryOut
+}
+
+/// Prod runs 2.0.0 and ran `ran`, newest first; a promotion of `revision` is under way during a freeze.
+fn going_back(
+    revision: &str,
+    kind: RequestKind,
+    (ran, rejected): (&[&str], &[&str]),
+    allow: bool,
+) -> World {
     let drawing =
         format!("dev[3.0.0 ok] > prod[2.0.0 ok]\npromotion prod {revision} Running asked r1");
     let mut freeze = freeze("stop");
@@ -171,7 +182,7 @@ fn goes_back(
         ..RanRevision::default()
     });
     prod.ran = ran.collect();
-    next_of(&world, "missing").action == ExternalAction::CarryOut
+    world
 }
 
 #[test]
@@ -191,6 +202,30 @@ fn a_rollback_passes_whatever_the_request_calls_itself() {
             "newer than what runs"
         );
     }
+}
+
+/// What is said of the Freezes when prod, which runs 2.0.0, is to get a revision.
+fn said_of(revision: &str, kind: RequestKind, allow: bool) -> String {
+    let world = going_back(revision, kind, (&["2.0.0", "1.0.0"], &[]), allow);
+    planner::frozen_promotion(&world.promotions[0], &world.pipeline, now()).unwrap()
+}
+
+#[test]
+fn what_a_freeze_means_for_a_promotion_is_said_as_it_is() {
+    let stop = "prod is frozen by stop (no releases)";
+    let rollback = RequestKind::Rollback;
+    let passes = format!("{stop}: rollbacks pass");
+    assert_eq!(said_of("1.0.0", rollback, true), passes);
+    let waits = format!("{stop}: it waits for that to end");
+    assert_eq!(said_of("1.0.0", rollback, false), waits, "allow: []");
+    assert_eq!(said_of("0.9.0", rollback, true), waits, "never ran here");
+    assert_eq!(said_of("3.0.0", RequestKind::Promote, true), waits);
+    let passes = format!("{stop}: this promotion passes");
+    assert_eq!(said_of("1.0.0", RequestKind::Promote, true), passes);
+    let mut open = going_back("1.0.0", rollback, (&["2.0.0", "1.0.0"], &[]), true);
+    open.pipeline.status.as_mut().unwrap().freezes.clear();
+    let said = planner::frozen_promotion(&open.promotions[0], &open.pipeline, now());
+    assert_eq!(said, None);
 }
 
 /// A frozen promotion with an override that was stored so long ago.
@@ -314,10 +349,15 @@ fn a_freeze_is_shown_whether_or_not_something_waits() {
     const SETTLED: &str = "dev[2.0.0 ok] > prod[2.0.0 ok]";
     let text = explained(SETTLED, vec![until(60, freeze("weekend"))]);
     let line =
-        "  prod is frozen by weekend (no releases) until 2027-01-15T09:00:00Z: nothing starts";
+        "  prod is frozen by weekend (no releases) until 2027-01-15T09:00:00Z: only rollbacks pass";
     assert!(text.contains(line), "{text}");
+    let mut closed = freeze("stop");
+    closed.times.allow.clear();
+    let text = explained(SETTLED, vec![freeze("weekend"), closed]);
+    let line = "  prod is frozen by weekend (no releases) and stop (no releases): nothing starts";
+    assert!(text.contains(line), "one of them allows nothing: {text}");
     let text = explained(WAITING, vec![freeze("weekend")]);
-    assert!(!text.contains("nothing starts"), "the hold says so: {text}");
+    assert!(!text.contains("rollbacks pass"), "the hold says so: {text}");
     // What `sluice freeze` created is ended by `sluice thaw`.
     let pipeline = draw(WAITING).pipeline.metadata.name.unwrap();
     let name = api::names::stop_name(Some(&pipeline), &["prod".to_owned()]);

@@ -6,6 +6,7 @@ use planner::{GateVerdict, gate_names};
 use crate::{
     attempt::next_of,
     drawing::{World, ago, draw, now},
+    plan::check as check_plan,
     show::show,
 };
 
@@ -272,7 +273,7 @@ fn what_has_its_approvals_is_not_superseded_by_a_newer_candidate() {
         "promotion prod 2.0.0 WaitingForMerge approved\nrequest prod Promote 3.0.0 r1",
         "supersede prod 2.0.0\nstart prod 3.0.0 instead of 1.0.0, needs approval\n\
          prod: AwaitingApproval: 3.0.0 waits for approval to enter prod; resolved by an approval of 3.0.0\n\
-         prod request r1: bringing 3.0.0",
+         prod request r1: waits for an approval of 3.0.0",
     );
     check(
         "promotion prod 2.0.0 WaitingForMerge approved\nrejected prod 2.0.0",
@@ -310,4 +311,21 @@ fn the_status_has_the_gates_that_are_closed() {
     assert_eq!(told, expected);
     let plan = planner::plan(&world.pipeline, &status, &world.promotions, now());
     assert_eq!(planner::apply(&plan, &status, now()), status);
+}
+
+/// What prod runs does not wait for anything: neither to soak in dev, nor for approvals.
+#[test]
+fn no_gate_waits_for_what_every_target_runs() {
+    check_plan("dev[2.0.0 ok 5m] > prod{soak 30m}[2.0.0 ok]", "nothing");
+    check_plan(
+        "dev[2.0.0 ok 5m] > prod{soak 30m}[2.0.0 ok, 1.0.0 ok]",
+        "prod: Soaking: 2.0.0 has not been ready in dev for long enough; resolved by waiting until 2027-01-15T08:25:00Z",
+    );
+    let world = draw("dev[2.0.0 broken] > prod{manual}[2.0.0 ok]");
+    let prod = world.plan().environments["prod"].clone();
+    assert!(prod.hold.is_some(), "{prod:?}");
+    let waiting = prod.gates.iter().filter_map(|it| it.hold());
+    let waiting: Vec<_> = waiting.map(|it| it.reason.gate()).collect();
+    assert_eq!(waiting, ["readiness"]);
+    assert_eq!(prod.next, None);
 }

@@ -247,7 +247,7 @@ fn what_can_never_hold_is_told_before_it_runs() {
         "dev{soak 5m}[2.0.0 ok] > prod{no strategy}[1.0.0 ok]\nsource HelmChart",
         &[
             "(warning) the soak of dev has no effect: no environment comes before it",
-            "the promotion into prod names no strategy",
+            "the promotion into prod names no strategy: its own `promotion` replaces the pipeline's; repeat `strategy` there",
         ],
     );
     check_lint(
@@ -333,4 +333,87 @@ fn places_have_markers_and_revisions_have_versions() {
     let world = draw("dev[- ok] > prod[- ok]\nkustomization");
     let version = planner::version_for(&world.pipeline, &[], "v1.2.0@sha1:abc");
     assert_eq!(version, "v1.2.0");
+}
+
+#[test]
+fn it_is_known_who_has_to_approve_and_what_to_request() {
+    let another = |settings: &str, promotion: &str, user: &str| {
+        let world = draw(&format!(
+            "dev[2.0.0 ok] > prod{{{settings}}}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval {promotion}"
+        ));
+        planner::needs_another_person(&world.promotions[0], &world.pipeline, user)
+    };
+    assert!(another("policy 2", "by ann", "ann"));
+    assert!(!another("policy 2", "by ann", "bob"));
+    assert!(
+        !another("policy 2", "asked r1 asker ann", "ann"),
+        "a requester may"
+    );
+    assert!(another(
+        "policy 1 not-requester",
+        "asked r1 asker ann",
+        "ann"
+    ));
+    assert!(!another(
+        "policy 1 not-requester",
+        "asked r1 asker ann",
+        "bob"
+    ));
+    let requestable = |drawing: &str| {
+        let world = draw(drawing);
+        let hold = world.plan().environments["prod"].hold.as_ref()?.status();
+        planner::requestable(&hold).map(str::to_owned)
+    };
+    const REJECTED: &str = "dev[2.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0";
+    assert_eq!(requestable(REJECTED).as_deref(), Some("2.0.0"));
+    assert_eq!(requestable("dev[2.0.0 ok] > prod[3.0.0 ok]"), None, "older");
+    assert_eq!(requestable("dev[2.0.0 broken] > prod[1.0.0 ok]"), None);
+}
+
+/// Nobody can approve what cannot be read: the state and the forecast name that, not the approval.
+#[test]
+fn what_cannot_be_approved_does_not_await_approval() {
+    let mut world = draw(
+        "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval unread because NoBaseBranch",
+    );
+    let text =
+        "it cannot be approved yet, because what it changes is not known: there is no branch trunk";
+    let status = world.promotions[0].status.get_or_insert_default();
+    status.message = Some(text.to_owned());
+    let plan = world.plan();
+    assert_eq!(plan.environments["prod"].hold, None);
+    let model = planner::apply(&plan, &world.model(), now());
+    let state = planner::environment_state(&world.pipeline, &model, "prod");
+    assert_eq!(state.word(), "held");
+    let explained = planner::explain(&world.pipeline, &model, &plan);
+    assert!(
+        explained.contains("there is no branch trunk"),
+        "{explained}"
+    );
+    let (pipeline, promotions) = (&world.pipeline, &world.promotions);
+    let forecast = planner::forecast(pipeline, &model, promotions, now());
+    let texts: Vec<_> = forecast.iter().map(|it| it.text()).collect();
+    let expected = "prod: 2.0.0 after resolving why its change is not known (there is no branch trunk; \
+                    resolved by a baseBranch that the repository has); an approval of 2.0.0";
+    assert!(texts.contains(&expected.to_owned()), "{texts:?}");
+}
+
+#[test]
+fn a_request_that_needs_approvals_says_so_and_a_rollback_is_called_one() {
+    let drawing = "dev[2.0.0 ok] > prod{policy 2}[2.0.0 ok]\nran prod 2.0.0 1.0.0";
+    let world = draw(&format!("{drawing}\nrequest prod Rollback 1.0.0 r1"));
+    let prod = world.plan().environments["prod"].clone();
+    let answer = prod.last_request.unwrap().message.unwrap();
+    assert_eq!(answer, "waits for 2 approvals of 1.0.0");
+    let sentence = prod.hold.unwrap().sentence;
+    let expected = "1.0.0 needs 2 approvals to enter prod; ada requested this rollback";
+    assert_eq!(sentence, expected);
+    let world = draw(&format!(
+        "{drawing}\npromotion prod 1.0.0 AwaitingApproval asked r1 back asker ada"
+    ));
+    let diff = planner::promotion_diff(&world.pipeline, "prod", &world.promotions);
+    assert_eq!(
+        diff[0].rollback.as_deref(),
+        Some("ada requested this rollback")
+    );
 }

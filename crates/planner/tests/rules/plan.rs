@@ -390,7 +390,7 @@ fn a_superseded_approval_does_not_carry_over() {
         "supersede prod 2.0.0
          start prod 3.0.0 instead of 1.0.0, needs approval
          prod: AwaitingApproval: 3.0.0 waits for approval to enter prod; resolved by an approval of 3.0.0
-         prod request r1: bringing 3.0.0",
+         prod request r1: waits for an approval of 3.0.0",
     );
 }
 
@@ -470,6 +470,10 @@ fn an_environment_without_promotion_is_shown_and_feeds_the_next() {
     );
     check(
         "dev[3.0.0 ok] > prod{no strategy}[1.0.0 ok]",
+        "prod: NoStrategy: the promotion settings of prod name no strategy: its own `promotion` replaces the pipeline's; resolved by repeating `strategy` there",
+    );
+    check(
+        "dev[3.0.0 ok] > prod{no strategy}[1.0.0 ok]\nwithout promotion",
         "prod: NoStrategy: the promotion settings of prod name no strategy; resolved by a strategy in the pipeline",
     );
     check(

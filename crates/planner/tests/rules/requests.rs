@@ -44,7 +44,7 @@ fn a_request_never_overrides_manual_or_suspend() {
         "dev[1.0.0 ok] > prod{manual}[1.0.0 ok]\nrequest prod Promote 2.0.0 r1 unseen",
         "start prod 2.0.0 instead of 1.0.0, needs approval
          prod: AwaitingApproval: 2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0
-         prod request r1: bringing 2.0.0",
+         prod request r1: waits for an approval of 2.0.0",
     );
     check(
         "dev[1.0.0 ok] > prod[1.0.0 ok]\nsuspend\nrequest prod Promote 2.0.0 r1 unseen",

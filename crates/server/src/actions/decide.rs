@@ -153,19 +153,20 @@ impl EnvironmentAction<'_> {
             let asked = promotion.spec.request.as_ref();
             asked.is_some_and(|asked| asked.id == request.id)
         });
+        let mut counts = None;
         for promotion in own.filter(|it| self.check_counts(&it.spec).is_ok()) {
             if let Some(text) = unknown_change(promotion) {
                 return Ok(Some(text));
             }
             let approval = self.approval(promotion, request.note.as_deref())?;
             match self.app_state.approve(promotion, approval).await {
-                Ok(()) => {}
+                Ok(()) => counts = Some("your request counts as an approval".to_owned()),
                 Err(DecisionError::Api(error)) => return Err(error.into()),
                 // The request stands; only the approval is missing.
                 Err(not_stored) => return Ok(Some(not_stored.to_string())),
             }
         }
-        Ok(None)
+        Ok(counts)
     }
 }
 

@@ -138,8 +138,11 @@ fn find(typed: &str) -> Result<ListedKind, UsageError> {
     if let Some((kind, _)) = kinds.find(|(_, names)| names.contains(&name)) {
         return Ok(*kind);
     }
-    let all = KINDS.iter().flat_map(|(_, names)| names.iter().copied());
-    let hint = match closest_name(name, all) {
+    // The short name of each comes last.
+    let whole_words = KINDS
+        .iter()
+        .flat_map(|(_, names)| names.iter().rev().skip(1).copied());
+    let hint = match closest_name(name, whole_words) {
         Some(close) => format!("did you mean {close}?"),
         None => format!("use one of {}", kinds_text()),
     };

@@ -141,16 +141,15 @@ pub(in super::super) fn phase(phase: Option<Phase>) -> TableCell {
     TableCell::styled(&word, style)
 }
 
-/// The users who requested and approved a promotion.
+/// Who requested a promotion, and who approved it.
 pub(in super::super) fn people(promotion: &Promotion) -> String {
     let spec = &promotion.spec;
     let asked = spec.request.as_ref();
-    let asked = asked.and_then(|request| request.by.clone());
-    let approved = spec.approved_by();
-    match (asked, approved) {
-        (Some(asked), Some(approved)) if asked != approved => format!("{asked}, {approved}"),
-        (one, other) => other.or(one).unwrap_or_default(),
-    }
+    let asked = asked.and_then(|request| request.by.as_deref());
+    let asked = asked.map(|by| format!("requested by {by}"));
+    let approved = spec.approved_by().map(|by| format!("approved by {by}"));
+    let both: Vec<_> = asked.into_iter().chain(approved).collect();
+    both.join(", ")
 }
 
 pub(super) fn promotions(

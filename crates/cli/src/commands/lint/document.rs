@@ -104,8 +104,8 @@ pub(super) async fn check(
 }
 
 impl CheckedDocument {
-    /// A document that is no YAML: an error if it was named or is one of ours, else a warning, because ours may
-    /// be behind the mistake.
+    /// A document that is no YAML is an error: one of ours may be behind the mistake. Templates of a folder are
+    /// left out before.
     fn broken(&mut self, error: &YamlError, document: &YamlDocument, is_named: bool) {
         let is_ours = is_named || mentions_us(&document.text);
         let hint = match is_template(document) {
@@ -113,10 +113,7 @@ impl CheckedDocument {
             false => "",
         };
         let text = format!("invalid YAML: {}{hint}", error.text);
-        self.findings.push(match is_ours {
-            true => Finding::error(error.line, text),
-            false => Finding::warning(error.line, text),
-        });
+        self.findings.push(Finding::error(error.line, text));
         (self.is_incomplete, self.is_foreign) = (is_ours, !is_ours);
     }
 

@@ -18,6 +18,7 @@ use super::super::{
     rollout_bars::environment_bars,
     terminal::{BOLD, DIM, PLAIN, clean, paint, painted_glyph, state_style, wrap},
 };
+use super::suggestion::{WaitingPromotions, suggested_command};
 use boxes::{BoxLine, EnvironmentBox};
 use graph::Graph;
 
@@ -25,7 +26,12 @@ use graph::Graph;
 const MAX_TARGETS: usize = 8;
 
 /// Draws the diagram. `width` is that of the terminal; `None` if the output is not a terminal.
-pub(super) fn draw(pipeline: &Pipeline, width: Option<usize>, now: Timestamp) -> String {
+pub(super) fn draw(
+    pipeline: &Pipeline,
+    waiting: &WaitingPromotions,
+    width: Option<usize>,
+    now: Timestamp,
+) -> String {
     let mut text = format!("{}\n\n", title(pipeline));
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
     let names: Vec<&str> = names.collect();
@@ -40,7 +46,7 @@ pub(super) fn draw(pipeline: &Pipeline, width: Option<usize>, now: Timestamp) ->
     });
     text.push_str(&wide.unwrap_or_else(|| boxes::vertical(&all, is_chain)));
     for name in names {
-        for line in remarks(pipeline, name, width, now) {
+        for line in remarks((pipeline, waiting), name, width, now) {
             text.push_str(&line);
             text.push('\n');
         }
@@ -164,7 +170,12 @@ impl BoxLine {
 }
 
 /// The waves of its rollout, the hold of an environment, its promotion, and the errors of its targets.
-fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp) -> Vec<String> {
+fn remarks(
+    (pipeline, waiting): (&Pipeline, &WaitingPromotions),
+    name: &str,
+    width: Option<usize>,
+    now: Timestamp,
+) -> Vec<String> {
     let model = pipeline.status.clone().unwrap_or_default();
     let Some(status) = model.environments.get(name) else {
         return Vec::new();
@@ -198,7 +209,7 @@ fn remarks(pipeline: &Pipeline, name: &str, width: Option<usize>, now: Timestamp
         }
     }
     let state = planner::environment_state(pipeline, &model, name);
-    texts.extend(suggested_command(pipeline, name, state));
+    texts.extend(suggested_command(pipeline, name, state, waiting));
     let room = width.map(|width| width.saturating_sub(4));
     let bars = environment_bars(status, room);
     if texts.is_empty() && bars.is_empty() {
@@ -230,21 +241,6 @@ fn promotion(status: &EnvironmentStatus) -> Vec<String> {
         lines.truncate(1);
     }
     lines
-}
-
-/// The command that resolves the state.
-pub(in crate::commands) fn suggested_command(
-    pipeline: &Pipeline,
-    environment: &str,
-    state: SummaryState,
-) -> Option<String> {
-    let (namespace, name) = key(pipeline);
-    let command = match state {
-        SummaryState::AwaitingApproval => format!("approve {name} {environment}"),
-        SummaryState::Suspended if !pipeline.spec.suspend => format!("resume {name} {environment}"),
-        _ => return None,
-    };
-    Some(format!("try: sluice {command} -n {namespace}"))
 }
 
 #[cfg(test)]

@@ -119,6 +119,22 @@ impl ApprovalQuestion<'_> {
         overriding.is_some_and(|it| it.by.as_deref() == Some(user))
     }
 
+    /// Whether the user has approved what the promotion would change now.
+    pub(super) fn has_approved(&self, user: &str) -> bool {
+        let digest = change_digest(self.promotion);
+        let mut approvals = self.promotion.spec.approvals.iter();
+        approvals.any(|it| it.by == user && it.change_digest.as_deref() == digest)
+    }
+
+    /// Whether an approval of the user does not count whatever they approve, because they requested it.
+    pub(super) fn is_excluded(&self, user: &str) -> bool {
+        let own = self.promotion.spec.approval_policy.as_ref();
+        let current = self.settings.and_then(|it| it.approval_policy.as_ref());
+        let policies = own.into_iter().chain(current);
+        let is_policy = policies.into_iter().any(|it| it.not_requester);
+        self.is_overridden_by(user) || is_policy && self.requested_by(user).is_some()
+    }
+
     /// Whether the user asked for the promotion: it was created for their request, or their request
     /// found it under way.
     fn requested_by(&self, user: &str) -> Option<NotCounted> {

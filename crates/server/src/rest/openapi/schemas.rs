@@ -126,6 +126,7 @@ fn promotion_diff(text: &Value) -> Value {
         "target",
         "promotion",
         "phase",
+        "rollback",
         "from",
         "to",
         "digest",

@@ -73,7 +73,12 @@ fn pipeline() -> Pipeline {
 
 #[track_caller]
 fn check(width: Option<usize>, expected: &str) {
-    let drawn = draw(&pipeline(), width, Timestamp::UNIX_EPOCH);
+    let drawn = draw(
+        &pipeline(),
+        &WaitingPromotions::default(),
+        width,
+        Timestamp::UNIX_EPOCH,
+    );
     let drawn = anstream::adapter::strip_str(&drawn).to_string();
     let drawn: Vec<&str> = drawn.lines().map(str::trim_end).collect();
     let expected: Vec<&str> = expected
@@ -136,7 +141,12 @@ fn a_failed_release_is_named() {
         message: Some("Helm upgrade failed: timed out".to_owned()),
         ..Default::default()
     }];
-    let drawn = draw(&pipeline, None, Timestamp::UNIX_EPOCH);
+    let drawn = draw(
+        &pipeline,
+        &WaitingPromotions::default(),
+        None,
+        Timestamp::UNIX_EPOCH,
+    );
     let drawn = anstream::adapter::strip_str(&drawn).to_string();
     for expected in [
         "2.0.0 failed (last good 1.9.0)",
@@ -162,7 +172,12 @@ fn every_closed_gate_is_shown_once() {
         gate("suspended", "Suspended", "prod is suspended"),
         gate("approvals", &hold.reason, &hold.message),
     ];
-    let drawn = draw(&pipeline, None, Timestamp::UNIX_EPOCH);
+    let drawn = draw(
+        &pipeline,
+        &WaitingPromotions::default(),
+        None,
+        Timestamp::UNIX_EPOCH,
+    );
     let drawn = anstream::adapter::strip_str(&drawn).to_string();
     let further: Vec<_> = drawn
         .lines()
@@ -181,7 +196,12 @@ fn a_stalled_promotion_shows_its_reason() {
     promotion.phase = Some(Phase::Running);
     promotion.reason = Some("ForgeUnreachable".to_owned());
     promotion.message = Some("the forge cannot be reached; retried automatically".to_owned());
-    let drawn = draw(&pipeline, None, Timestamp::UNIX_EPOCH);
+    let drawn = draw(
+        &pipeline,
+        &WaitingPromotions::default(),
+        None,
+        Timestamp::UNIX_EPOCH,
+    );
     let expected = "because: the forge cannot be reached; retried automatically [ForgeUnreachable]";
     assert!(drawn.contains(expected), "{drawn}");
 }
@@ -216,7 +236,12 @@ fn diamond() -> Pipeline {
 
 #[track_caller]
 fn check_graph(pipeline: &Pipeline, width: Option<usize>, expected: &str) {
-    let drawn = draw(pipeline, width, Timestamp::UNIX_EPOCH);
+    let drawn = draw(
+        pipeline,
+        &WaitingPromotions::default(),
+        width,
+        Timestamp::UNIX_EPOCH,
+    );
     let drawn = anstream::adapter::strip_str(&drawn).to_string();
     let drawn = drawn.lines().skip(2).map(str::trim_end);
     let drawn = drawn.collect::<Vec<_>>().join("\n");
@@ -296,7 +321,12 @@ fn lines_of_different_environments_do_not_touch() {
     last.name = "last".to_owned();
     last.after = after(&["us", "dev"]);
     environments.push(last);
-    let drawn = draw(&pipeline, Some(100), Timestamp::UNIX_EPOCH);
+    let drawn = draw(
+        &pipeline,
+        &WaitingPromotions::default(),
+        Some(100),
+        Timestamp::UNIX_EPOCH,
+    );
     let drawn = anstream::adapter::strip_str(&drawn).to_string();
     let lines: Vec<_> = drawn.lines().collect();
     let line = |text: &str| {

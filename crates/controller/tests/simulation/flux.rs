@@ -88,9 +88,7 @@ async fn finish(world: &World, target: &str, release: &mut Release, is_broken: b
             .story
             .tell("flux", format!("{target}: {version} failed"));
         let key = (target.to_owned(), version.clone());
-        let mut truth = world.watchdog.truth.lock();
-        truth.failed.entry(key).or_insert_with(Instant::now);
-        drop(truth);
+        world.watchdog.saw_failure(key);
         let mut status = status(release, "False", "UpgradeFailed");
         let failed = json!({"chartVersion": version, "status": "failed"});
         status["history"].as_array_mut().unwrap().insert(0, failed);

@@ -107,6 +107,13 @@ impl Subject {
 }
 
 impl Watchdog {
+    /// A release failed in a target.
+    pub(crate) fn saw_failure(&self, target_and_version: (String, String)) {
+        let mut truth = self.truth.lock();
+        let seen = truth.failed.entry(target_and_version);
+        seen.or_insert_with(Instant::now);
+    }
+
     pub(crate) fn new(hub: Client, story: Story, layout: Layout) -> Self {
         Self {
             hub,

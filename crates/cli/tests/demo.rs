@@ -200,12 +200,15 @@ async fn until_feedback_is_shown(client: Client) {
         let mut statuses = listed.items.into_iter().filter_map(|it| it.status);
         if let Some(url) = statuses.find_map(|it| it.url) {
             last = page(&url);
-            let all = [
-                "Commit status",
-                "sluice/",
-                "Sluice-Comment: default/podinfo/",
+            // While it is open, or after it was merged.
+            let headings = [
+                "<h2>Commit status</h2>",
+                "<h2>Last commit status while it was open</h2>",
             ];
-            if all.iter().all(|text| last.contains(text)) {
+            let all = ["sluice/", "Sluice-Comment: default/podinfo/"];
+            if headings.iter().any(|text| last.contains(text))
+                && all.iter().all(|text| last.contains(text))
+            {
                 return;
             }
         }

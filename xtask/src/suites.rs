@@ -20,7 +20,18 @@ use crate::command::{cargo, output};
 const CONCURRENCY: usize = 2;
 
 /// The slowest programs, which start first, so that none of them runs alone at the end.
-const SLOWEST: &[&str] = &[];
+const SLOWEST: &[&str] = &[
+    "controller faults",
+    "server browser",
+    "server http",
+    "planner rules",
+    "cli demo",
+    "controller simulation",
+    "cli soak",
+    "planner planner",
+    "cli commands",
+    "cli guides",
+];
 
 /// A test program.
 pub(crate) struct Suite {

@@ -127,9 +127,12 @@ fn nothing_goes_on_without_its_checks() {
     );
 }
 
+/// What is done to a CheckRun, and how that is called.
+type Tampering = (&'static str, fn(&mut CheckRun));
+
 #[test]
 fn a_passed_check_run_counts_only_if_it_is_ours() {
-    let changes: [(&str, fn(&mut CheckRun)); 5] = [
+    let changes: [Tampering; 5] = [
         ("without an owner", |run| {
             run.metadata.owner_references = None;
         }),

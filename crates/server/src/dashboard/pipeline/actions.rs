@@ -200,7 +200,13 @@ impl PipelineView<'_> {
     /// The form to go back to an earlier revision.
     fn roll_back(&self, environment: &str, index: usize) -> Option<Element> {
         let status = view::status_of(&self.pipeline, environment);
-        let running = view::revisions(status);
+        let targets = status.into_iter().flat_map(|it| &it.targets);
+        let failed: BTreeSet<_> = targets.filter_map(planner::failed_revision).collect();
+        // Where a release failed, it is replaced, and not the last good one that still runs.
+        let replaced = match failed.is_empty() {
+            true => view::revisions(status),
+            false => failed,
+        };
         let earlier = planner::rollback_targets(self.pipeline.status.as_ref()?, environment);
         if earlier.is_empty() {
             return None;
@@ -217,11 +223,11 @@ impl PipelineView<'_> {
             .id(&field)
             .with("name", "revision")
             .children(options);
-        let running: Vec<_> = running.into_iter().map(shortened).collect();
+        let replaced: Vec<_> = replaced.into_iter().map(shortened).collect();
         let consequence = format!(
             "Replaces {} in {environment}. It is then rejected here: the pipeline does not promote it \
              again unless you ask for it.",
-            running.join(", ")
+            replaced.join(", ")
         );
         let form = self
             .form("rollback", environment)

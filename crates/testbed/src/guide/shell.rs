@@ -14,8 +14,9 @@ use tokio::{
 
 use super::{Block, Error, first_missing, repository, system};
 
-/// Time limit of one block; clusters are slow on a busy machine.
-const BLOCK_TIMEOUT: Duration = Duration::from_secs(300);
+/// Time limit of one block; clusters are slow on a busy machine, and Kubernetes retries deletions ever more
+/// slowly.
+const BLOCK_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// Restores the variables and the folder of the previous block.
 const RESUME: &str = r#"

@@ -152,18 +152,18 @@ struct WorkloadSpec {
 #[derive(Default, Deserialize)]
 #[serde(default)]
 struct PodTemplate {
-    spec: Pod,
+    spec: PodContainers,
 }
 
 #[derive(Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
-struct Pod {
-    init_containers: Vec<Container>,
-    containers: Vec<Container>,
+struct PodContainers {
+    init_containers: Vec<ContainerImage>,
+    containers: Vec<ContainerImage>,
 }
 
 #[derive(Deserialize)]
-struct Container {
+struct ContainerImage {
     image: Option<String>,
 }
 

@@ -17,12 +17,12 @@ type Pod = Object<PodSpec, PodStatus>;
 #[derive(Debug, Clone, Default, Deserialize)]
 #[serde(default, rename_all = "camelCase")]
 struct PodSpec {
-    init_containers: Vec<Container>,
-    containers: Vec<Container>,
+    init_containers: Vec<ContainerImage>,
+    containers: Vec<ContainerImage>,
 }
 
 #[derive(Debug, Clone, Deserialize)]
-struct Container {
+struct ContainerImage {
     image: Option<String>,
 }
 

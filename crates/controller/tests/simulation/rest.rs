@@ -3,7 +3,7 @@
 
 use std::collections::BTreeSet;
 
-use api::{CheckRun, Pipeline, Promotion, pipeline::EnvironmentStatus};
+use api::{CheckRun, Pipeline, Promotion, pipeline::EnvironmentStatus, promotion::Phase};
 use kube::{
     Api,
     api::{ListParams, Patch, PatchParams},
@@ -100,7 +100,8 @@ impl Run {
         self.check_git().await;
     }
 
-    /// Git has what the last promotion brought that landed.
+    /// Git has what the last promotion brought. One that ends because its environment runs the revision may not
+    /// have seen its pull request merged.
     async fn check_git(&self) {
         let promotions = self.world.promotions().await;
         for environment in PROMOTED {
@@ -110,7 +111,9 @@ impl Run {
             let landed = promotions.iter().filter_map(|promotion| {
                 let status = promotion.status.as_ref()?;
                 let is_there = promotion.spec.environment == environment;
-                let at = status.merged_at.as_ref().filter(|_| is_there)?;
+                let has_succeeded = status.phase == Some(Phase::Succeeded);
+                let end = status.finished_at.as_ref().filter(|_| has_succeeded);
+                let at = status.merged_at.as_ref().or(end).filter(|_| is_there)?;
                 Some((at.0, &promotion.spec.version))
             });
             let last = landed.max_by_key(|(at, _)| *at);
@@ -122,13 +125,16 @@ impl Run {
         }
     }
 
-    /// The hub is restored from a backup without any status: nothing may happen because of that.
+    /// The hub is restored from a backup without any status: nothing may happen because of that. Where a
+    /// promotion was under way, its successor may begin; the watchdog judges what that does.
     pub(crate) async fn restore(&mut self) {
+        let is_at_rest = self.is_at_rest().await;
         for replica in &mut self.world.replicas {
             replica.kill("as the hub is restored");
         }
-        self.story().tell("hub", "is restored without any status");
         let before = self.picture().await;
+        self.tell_promotions().await;
+        self.story().tell("hub", "is restored without any status");
         let patch = Patch::Merge(json!({"status": null}));
         let parameters = PatchParams::default();
         let promotions: Api<Promotion> = Api::namespaced(self.world.hub.clone(), "default");
@@ -148,9 +154,25 @@ impl Run {
         patched.unwrap();
         self.pass(RESTORED).await;
         let after = self.picture().await;
-        if before != after {
+        if is_at_rest && before != after {
+            self.tell_promotions().await;
             let text = format!("a restored hub is not left alone: {before:?}, then {after:?}");
             self.story().violation(text);
+        }
+    }
+
+    async fn tell_promotions(&self) {
+        for promotion in self.world.promotions().await {
+            let (spec, status) = (&promotion.spec, promotion.status.unwrap_or_default());
+            let text = format!(
+                "has {}: {} into {}, {:?} {}",
+                promotion.metadata.name.unwrap_or_default(),
+                spec.version,
+                spec.environment,
+                status.phase,
+                status.reason.unwrap_or_default()
+            );
+            self.story().tell("hub", text);
         }
     }
 

@@ -148,7 +148,8 @@ impl<'a> AttemptContext<'a> {
         let status = self.pipeline.status.as_ref();
         let rebuilt_at = status.and_then(|status| status.rebuilt_at.as_ref());
         let created = self.promotion.metadata.creation_timestamp.as_ref();
-        let is_older = rebuilt_at.is_some_and(|at| created.is_some_and(|it| it.0 <= at.0));
+        // Both have whole seconds: one of the same second was created because of the rebuilt status.
+        let is_older = rebuilt_at.is_some_and(|at| created.is_some_and(|it| it.0 < at.0));
         let is_untold = phase_of(self.promotion).is_none();
         let own = creation_order(self.promotion);
         let mut others = self.other_promotions();

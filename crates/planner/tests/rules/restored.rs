@@ -186,3 +186,29 @@ fn a_promotion_that_is_newer_than_the_restore_begins() {
     let next = planner::attempt(&world.promotions[0], &input, now());
     assert_eq!(next.action, ExternalAction::CarryOut);
 }
+
+/// Timestamps have whole seconds, and the pass that rebuilds the status also creates promotions.
+#[test]
+fn a_rollout_that_is_created_with_the_rebuilt_status_begins() {
+    let (mut world, _) = restored(
+        "dev[3.0.0 ok] > prod[2.0.0 ok on c1, 2.0.0 ok on c2]
+         promotion prod 3.0.0 Running instead 2.0.0",
+    );
+    world.promotions[0].spec.rollout = Some(api::pipeline::Rollout::default());
+    let rebuilt_at = world.pipeline.status.as_ref().unwrap().rebuilt_at.clone();
+    let mut reason_when_created = |second: i64| {
+        let mut created = rebuilt_at.clone().unwrap();
+        created.0 += jiff::SignedDuration::from_secs(second);
+        world.promotions[0].metadata.creation_timestamp = Some(created);
+        let input = planner::AttemptInput {
+            pipeline: Some(&world.pipeline),
+            promotions: &world.promotions,
+            pull_request: planner::ObservedPullRequest::Missing,
+            edited: false,
+        };
+        let next = planner::attempt(&world.promotions[0], &input, now());
+        next.status.reason
+    };
+    assert_eq!(reason_when_created(-1).as_deref(), Some("StatusLost"));
+    assert_ne!(reason_when_created(0).as_deref(), Some("StatusLost"));
+}

@@ -14,6 +14,7 @@ use crate::{
     layout::{PROMOTED, number},
     link::Weather,
     run::Run,
+    watchdog::{environment_of_pull, version_of_pull},
 };
 
 /// How long everything may take to come to rest in good weather, in minutes.
@@ -22,6 +23,8 @@ const SETTLING: u64 = 25;
 const RESTORED: u64 = 6 * 60;
 /// The reason of a promotion whose rollout goes on when a person says so.
 const STOPPED: &str = "RolloutStopped";
+/// The reasons of promotions that go on when a person says so.
+const WAIT_FOR_PEOPLE: &[&str] = &[STOPPED, "CheckFailed"];
 
 impl Run {
     /// Faults end, and people let everything pass.
@@ -37,7 +40,7 @@ impl Run {
         self.world.resume_rollout().await;
         for _ in 0..SETTLING {
             self.pass(60).await;
-            if self.is_at_rest().await {
+            if self.is_at_rest(WAIT_FOR_PEOPLE).await {
                 break;
             }
             self.world.report_tickets().await;
@@ -48,15 +51,16 @@ impl Run {
         self.check_rest().await;
     }
 
-    /// Whether neither time nor people would change anything any more.
-    async fn is_at_rest(&self) -> bool {
+    /// Whether time would not change anything any more, where promotions may wait for these reasons.
+    async fn is_at_rest(&self, waiting: &[&str]) -> bool {
         let promotions = self.world.promotions().await;
         let has_ended = |promotion: &Promotion| {
             let status = promotion.status.as_ref();
             let is_over = status
                 .and_then(|it| it.phase)
                 .is_some_and(|it| it.is_terminal());
-            is_over || status.is_some_and(|it| it.reason.as_deref() == Some(STOPPED))
+            let reason = status.and_then(|it| it.reason.as_deref());
+            is_over || reason.is_some_and(|it| waiting.contains(&it))
         };
         let status = self.world.pipeline().await.status.unwrap_or_default();
         let is_open =
@@ -118,6 +122,9 @@ impl Run {
             });
             let last = landed.max_by_key(|(at, _)| *at);
             let git = self.world.version_in_git(environment);
+            if self.has_merged(environment, &git) {
+                continue;
+            }
             if let Some((_, version)) = last.filter(|(_, version)| **version != git) {
                 let text = format!("git has {git} in {environment}, and {version} landed last");
                 self.story().violation(text);
@@ -125,10 +132,18 @@ impl Run {
         }
     }
 
+    /// Whether a pull request was merged that brings the version. Until its successor may push, people can
+    /// merge one whose promotion was superseded.
+    fn has_merged(&self, environment: &str, version: &str) -> bool {
+        let pulls = self.world.forge.pulls();
+        let mut merged = pulls.iter().filter(|pull| pull.is_merged);
+        merged.any(|it| environment_of_pull(it) == environment && version_of_pull(it) == version)
+    }
+
     /// The hub is restored from a backup without any status: nothing may happen because of that. Where a
     /// promotion was under way, its successor may begin; the watchdog judges what that does.
     pub(crate) async fn restore(&mut self) {
-        let is_at_rest = self.is_at_rest().await;
+        let is_at_rest = self.is_at_rest(&[STOPPED]).await;
         for replica in &mut self.world.replicas {
             replica.kill("as the hub is restored");
         }

@@ -107,6 +107,8 @@ pub struct Replacements {
     pub seed: Option<u64>,
     /// Our definitions, which take longer to compute than all else that a process does in an hour.
     pub definitions: Option<Arc<Vec<CustomResourceDefinition>>>,
+    /// How often clusters are probed, which is most of what an idle process does.
+    pub probe_interval: Option<Duration>,
 }
 
 impl fmt::Debug for Replacements {

@@ -217,7 +217,8 @@ impl ConnectionTask {
     async fn watch(&mut self, reached: &ReachedCluster) {
         let mut watches = AppWatches::default();
         let mut failed_probes = 0;
-        let mut probe_interval = tokio::time::interval(PROBE_INTERVAL);
+        let replaced = self.shared.settings.replacements.probe_interval;
+        let mut probe_interval = tokio::time::interval(replaced.unwrap_or(PROBE_INTERVAL));
         probe_interval.tick().await;
         loop {
             let required_kinds = self.required_kinds.borrow_and_update().clone();

@@ -133,7 +133,7 @@ impl Replica {
 
     fn settings(&self, world: &World, link: &Arc<Link>) -> Settings {
         let seconds = Duration::from_secs;
-        let timing = LeaseTiming::new(seconds(60), seconds(40), seconds(15)).unwrap();
+        let timing = LeaseTiming::new(seconds(60), seconds(40), seconds(20)).unwrap();
         Settings {
             // Resolves no host name, because the proxy would.
             proxy: Some(net::Proxy::new("https://proxy.example", "").unwrap()),
@@ -159,6 +159,7 @@ impl Replica {
                 leaf_connector: Some(connector(world, link)),
                 seed: Some(world.dice.below(u64::MAX)),
                 definitions: Some(DEFINITIONS.clone()),
+                probe_interval: Some(seconds(60)),
             },
             ..Settings::default()
         }

@@ -57,4 +57,64 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         ),
         22,
     ),
+    simulated(
+        (
+            "nothing unapproved is promoted",
+            "a promotion does not wait for its approvals",
+        ),
+        "crates/planner/src/attempt/lifecycle.rs",
+        (
+            "approvals.hold().filter(|_| is_asked) {",
+            "approvals.hold().filter(|_| is_asked && false) {",
+        ),
+        2,
+    ),
+    simulated(
+        (
+            "one pull request per promotion",
+            "a pull request that was merged or closed is not found",
+        ),
+        "crates/controller/src/strategy/proposal.rs",
+        (
+            "own.map_or(ObservedPullRequest::Missing, observed)",
+            "own.filter(|_| false).map_or(ObservedPullRequest::Missing, observed)",
+        ),
+        6,
+    ),
+    simulated(
+        (
+            "a restored hub is left alone",
+            "a lost status is not rebuilt from Promotions",
+        ),
+        "crates/planner/src/plan/rebuild.rs",
+        (
+            "    if known.is_some_and(|status| !status.environments.is_empty()) || promotions",
+            "    if known.is_none_or(|_| true) || promotions",
+        ),
+        13,
+    ),
+    simulated(
+        (
+            "a restored hub is left alone",
+            "a promotion whose status was lost begins again",
+        ),
+        "crates/planner/src/attempt/context.rs",
+        (
+            "        is_older\n            && is_untold",
+            "        is_older\n            && !is_older\n            && is_untold",
+        ),
+        88,
+    ),
+    simulated(
+        (
+            "a restored hub is left alone",
+            "promotions begin before their pipeline is reconciled",
+        ),
+        "crates/planner/src/attempt/context.rs",
+        (
+            "is_reconciled && (has_begun || !self.has_unread_target())",
+            "is_reconciled || has_begun || !is_reconciled",
+        ),
+        6,
+    ),
 ];

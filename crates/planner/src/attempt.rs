@@ -14,6 +14,7 @@ mod lookup;
 mod outcome;
 mod problem;
 mod pull_request;
+mod restored;
 mod rollout;
 mod tag;
 mod verification;

@@ -39,11 +39,11 @@ type ExpiryById = BTreeMap<String, i64>;
 /// The Secret as this replica knows it.
 pub(super) struct SessionSecret {
     client: Client,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<CachedSecret>>,
 }
 
 #[derive(Clone)]
-struct Known {
+struct CachedSecret {
     read: Instant,
     key: Arc<LessSafeKey>,
     revoked: ExpiryById,
@@ -69,7 +69,7 @@ impl SessionSecret {
     }
 
     /// Reads the Secret again if it is old, and returns a part of it.
-    async fn known<T>(&self, part: impl FnOnce(&Known) -> T) -> Result<T, Error> {
+    async fn known<T>(&self, part: impl FnOnce(&CachedSecret) -> T) -> Result<T, Error> {
         let mut known = self.known.lock().await;
         if let Some(fresh) = known.as_ref().filter(|it| it.read.elapsed() < TTL) {
             return Ok(part(fresh));
@@ -78,14 +78,14 @@ impl SessionSecret {
         Ok(part(known.insert(newest)))
     }
 
-    async fn read(&self, old: Option<&Known>) -> Result<Known, Error> {
+    async fn read(&self, old: Option<&CachedSecret>) -> Result<CachedSecret, Error> {
         let secret = match (self.get_or_create().await, old) {
             (Ok(secret), _) => secret,
             // What was read before is better than nothing until the API server answers again.
             (Err(error), Some(old)) => {
                 warn!(%error, "could not read the Secret of the sessions; using what was read before");
                 let read = Instant::now();
-                return Ok(Known {
+                return Ok(CachedSecret {
                     read,
                     ..old.clone()
                 });
@@ -100,7 +100,7 @@ impl SessionSecret {
         let key = key.ok_or_else(|| Error::Key {
             namespace: self.namespace(),
         })?;
-        Ok(Known {
+        Ok(CachedSecret {
             read: Instant::now(),
             key: Arc::new(LessSafeKey::new(key)),
             revoked: listed(&secret),
@@ -130,7 +130,7 @@ impl SessionSecret {
 
     async fn write_revoked(
         &self,
-        mut known: MutexGuard<'_, Option<Known>>,
+        mut known: MutexGuard<'_, Option<CachedSecret>>,
         session: &Session,
         now: Timestamp,
     ) -> Result<(), kube::Error> {

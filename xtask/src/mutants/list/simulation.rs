@@ -98,7 +98,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
             "a restored hub is left alone",
             "a promotion whose status was lost begins again",
         ),
-        "crates/planner/src/attempt/context.rs",
+        "crates/planner/src/attempt/restored.rs",
         (
             "        is_older\n            && is_untold",
             "        is_older\n            && !is_older\n            && is_untold",
@@ -110,7 +110,7 @@ pub(super) const MUTATIONS: &[Mutation] = &[
             "a restored hub is left alone",
             "promotions begin before their pipeline is reconciled",
         ),
-        "crates/planner/src/attempt/context.rs",
+        "crates/planner/src/attempt/restored.rs",
         (
             "is_reconciled && (has_begun || !self.has_unread_target())",
             "is_reconciled || has_begun || !is_reconciled",

@@ -117,4 +117,25 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         ),
         6,
     ),
+    simulated(
+        (
+            "nothing goes on without its checks",
+            "a revision goes on before its checks passed",
+        ),
+        "crates/planner/src/gate/verified.rs",
+        (
+            ".filter(|_| !revisions.iter().any(has_passed))",
+            ".filter(|_| revisions.is_empty() && !revisions.iter().any(has_passed))",
+        ),
+        57,
+    ),
+    simulated(
+        ("never backwards by itself", "an older revision is promoted"),
+        "crates/planner/src/gate/order.rs",
+        (
+            "if let Some(newer) = site.newer_than(shown) {",
+            "if let Some(newer) = site.newer_than(shown).filter(|_| false) {",
+        ),
+        92,
+    ),
 ];

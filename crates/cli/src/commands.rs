@@ -98,7 +98,7 @@ pub(crate) enum ClientCommand {
     /// Report the result of an external check
     Report(report::Arguments),
     /// Request the promotion of a revision into an environment
-    #[command(after_help = EXIT_CODES, mut_arg("revision", |it| it.help("Revision to promote")))]
+    #[command(after_help = EXIT_CODES)]
     Promote(promote::Arguments),
     /// Request a rollback of an environment, and reject the revision it runs now
     #[command(

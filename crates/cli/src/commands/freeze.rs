@@ -34,7 +34,7 @@ pub(crate) struct FreezeScopeArguments {
     #[arg(long)]
     all: bool,
     /// Only this environment, also with --all; can be repeated
-    #[arg(long = "environment", short, value_name = "NAME")]
+    #[arg(long = "environment", short = 'e', value_name = "NAME")]
     named_environments: Vec<String>,
     #[command(flatten)]
     connection: ClusterFlags,

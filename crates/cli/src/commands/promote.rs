@@ -28,12 +28,12 @@ pub(crate) struct Arguments {
 /// A revision, which people name after the environment or with a flag.
 #[derive(Debug, clap::Args)]
 pub(super) struct RevisionArgument {
-    /// Revision
+    /// Revision to promote
     revision: Option<String>,
     /// The same as REVISION
     #[arg(
         long = "revision",
-        short,
+        short = 'r',
         value_name = "REVISION",
         conflicts_with = "revision"
     )]

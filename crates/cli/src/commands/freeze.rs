@@ -98,12 +98,15 @@ impl Stop {
     async fn of(scope: &FreezeScopeArguments) -> anyhow::Result<Self> {
         let cluster = scope.connection.connect().await?;
         let (mut namespace, mut name) = (cluster.namespace.clone(), None);
-        let environments = [scope.environments.as_slice(), &scope.named_environments].concat();
+        let mut environments = [scope.environments.as_slice(), &scope.named_environments].concat();
         if let Some(typed) = &scope.pipeline {
             let pipeline = cluster.pipeline(typed).await?;
             for environment in &environments {
                 require_environment(&pipeline, environment)?;
             }
+            // In whatever order they are typed, it is the same Freeze.
+            let known = pipeline.spec.environments.iter().map(|it| it.name.clone());
+            environments = known.filter(|it| environments.contains(it)).collect();
             let (in_namespace, pipeline) = key(&pipeline);
             (namespace, name) = (in_namespace.to_owned(), Some(pipeline.to_owned()));
         }

@@ -49,7 +49,10 @@ impl RevisionArgument {
 
     /// The revision, where the command cannot do without.
     pub(super) fn required(&self) -> anyhow::Result<&str> {
-        let missing = || UsageError("name the revision, after the environment".to_owned());
+        let missing = || {
+            let text = "which revision? Name it after the environment; `sluice history PIPELINE` lists those that ran";
+            UsageError(text.to_owned())
+        };
         Ok(self.named().ok_or_else(missing)?)
     }
 }

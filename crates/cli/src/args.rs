@@ -5,6 +5,7 @@ pub(crate) mod controller;
 pub(crate) mod cross_dc;
 #[cfg(feature = "demo")]
 pub(crate) mod demo;
+pub(crate) mod environment_flag;
 pub(crate) mod legacy;
 pub(crate) mod oidc;
 pub(crate) mod reference;
@@ -18,11 +19,13 @@ use std::ffi::OsString;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand, error::ErrorKind};
 
 use crate::{commands, crds};
+use environment_flag::with_environment_after_pipeline;
 
 /// Text below the list of commands.
 const AFTER_HELP: &str = "\
 Commands that use a cluster accept --kubeconfig FILE, --context NAME, --as USER, --as-group GROUP and -n, \
---namespace NAME, before or after the command; those that list pipelines also -A, --all-namespaces.
+--namespace NAME, before or after the command; those that list pipelines also -A, --all-namespaces. \
+Environments are named after the pipeline, as in `sluice explain web prod`; -e, --environment NAME works too.
 
 Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands \
 with --wait)";
@@ -101,6 +104,7 @@ pub(crate) fn parse() -> Arguments {
             .error(ErrorKind::MissingSubcommand, error)
             .exit();
     }
+    let typed = with_environment_after_pipeline(&command, typed);
     let matches = command.get_matches_from(typed);
     Arguments::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }

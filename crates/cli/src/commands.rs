@@ -34,6 +34,7 @@ mod promote;
 mod reconcile;
 mod reject;
 mod report;
+mod request;
 mod rollout;
 mod rollout_bars;
 mod scaffold;
@@ -98,10 +99,13 @@ pub(crate) enum ClientCommand {
     Report(report::Arguments),
     /// Request the promotion of a revision into an environment
     #[command(after_help = EXIT_CODES)]
-    Promote(promote::Promote),
+    Promote(promote::Arguments),
     /// Request a rollback of an environment, and reject the revision it runs now
-    #[command(after_help = EXIT_CODES)]
-    Rollback(promote::Rollback),
+    #[command(
+        after_help = EXIT_CODES,
+        mut_arg("revision", |it| it.help("Revision to roll back to [default: the previous one]"))
+    )]
+    Rollback(promote::Arguments),
     /// Show the waves of a rollout into an environment; stop it, resume it, or skip a target
     #[command(after_help = EXIT_CODES)]
     Rollout(rollout::Arguments),
@@ -138,6 +142,7 @@ pub(crate) enum ClientCommand {
     /// Print the manifests to install Sluice in a cluster
     Install(install::Arguments),
     /// Delete what `sluice install` created
+    #[command(mut_arg("namespace", |it| it.help("Namespace of the installation [default: pipeline-system]")))]
     Uninstall(uninstall::Arguments),
     /// Print a shell completion script
     Completion(completion::Arguments),

@@ -273,7 +273,7 @@ mod tests {
             dev.hold = Some(HoldStatus {
                 reason: reason.to_owned(),
                 message: "sign it".to_owned(),
-                opens_at: None,
+                ..HoldStatus::default()
             });
             status
         };

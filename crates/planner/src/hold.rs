@@ -141,6 +141,8 @@ pub struct Hold {
     pub resolved_by: String,
     /// When time alone resolves it.
     pub opens_at: Option<Timestamp>,
+    /// The revision that was rejected or failed, and that a person can request nevertheless.
+    pub requestable: Option<String>,
 }
 
 impl Hold {
@@ -154,6 +156,7 @@ impl Hold {
             sentence: sentence.into(),
             resolved_by: resolved_by.into(),
             opens_at: None,
+            requestable: None,
         }
     }
 
@@ -174,6 +177,7 @@ impl Hold {
             reason: self.reason.word().to_owned(),
             message: self.message(),
             opens_at: self.opens_at.map(stored),
+            requestable: self.requestable.clone(),
         }
     }
 

@@ -105,7 +105,6 @@ pub use gate::{
     },
     freeze::{frozen_now, frozen_promotion},
     gate_names,
-    order::requestable,
 };
 pub use hold::{Hold, HoldReason};
 pub use inputs::{

@@ -15,7 +15,10 @@ Commands that use a cluster accept these flags, before or after the command:
 | --- | --- |
 | `--kubeconfig FILE` | kubeconfig to use; default: `$KUBECONFIG` or `~/.kube/config` |
 | `--context NAME` | context of the kubeconfig; default: the current one |
-| `-n NAME`, `--namespace NAME` | namespace; default: that of the context |
+| `-n NAME`, `--namespace NAME` | namespace; default: that of the context; of `uninstall`: `pipeline-system` |
+
+Environments are named after the pipeline, as in `sluice explain web prod`; `-e NAME` and `--environment NAME` work
+with every command that takes an environment.
 
 Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands with
 `--wait`).

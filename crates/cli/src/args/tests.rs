@@ -2,7 +2,10 @@ use std::ffi::OsString;
 
 use clap::{CommandFactory, Parser};
 
-use super::{Arguments, Command, controller, with_double_dashes, with_leading_flags_last};
+use super::{
+    Arguments, Command, controller, environment_flag::with_environment_after_pipeline,
+    with_double_dashes, with_leading_flags_last,
+};
 
 fn parse(flags: &[&str]) -> Result<controller::Arguments, clap::Error> {
     let typed = ["sluice", "controller"]
@@ -138,4 +141,71 @@ fn flags_that_select_the_cluster_may_stand_before_the_command() {
         let moved: Vec<_> = moved.iter().map(|it| it.to_str().unwrap()).collect();
         assert_eq!(moved.join(" "), expected);
     }
+}
+
+#[test]
+fn environments_are_named_after_the_pipeline_or_with_a_flag() {
+    let root = Arguments::command();
+    for (typed, expected) in [
+        ("explain web -e prod", "explain web prod"),
+        ("explain -e prod web -n shop", "explain web prod -n shop"),
+        (
+            "explain -n shop web --environment=prod",
+            "explain -n shop web prod",
+        ),
+        ("promote web -e prod 1.2.0", "promote web prod 1.2.0"),
+        (
+            "promote -nshop web 1.2.0 --environment prod",
+            "promote -nshop web prod 1.2.0",
+        ),
+        (
+            "report web smoke pass -e prod",
+            "report web prod smoke pass",
+        ),
+        (
+            "plan a.yaml --checkout . -e prod -r 2",
+            "plan a.yaml prod --checkout . -r 2",
+        ),
+        (
+            "status web --wait --environment prod",
+            "status web prod --wait",
+        ),
+        // Nothing says which pipeline, or the flag is the command's own.
+        ("explain -e prod", "explain -e prod"),
+        ("explain web -e", "explain web -e"),
+        ("freeze --all -e prod", "freeze --all -e prod"),
+        (
+            "create pipeline web -e dev=a",
+            "create pipeline web -e dev=a",
+        ),
+        ("explain web prod", "explain web prod"),
+    ] {
+        let words = ["sluice"].into_iter().chain(typed.split(' '));
+        let words = words.map(OsString::from).collect();
+        let moved = with_environment_after_pipeline(&root, words);
+        let moved: Vec<_> = moved[1..].iter().map(|it| it.to_str().unwrap()).collect();
+        assert_eq!(moved.join(" "), expected);
+    }
+}
+
+#[test]
+fn a_revision_is_named_after_the_environment_or_with_a_flag() {
+    for typed in [
+        "promote web prod 1.2.0",
+        "promote web prod --revision 1.2.0",
+        "rollback web prod",
+        "rollback web prod -r 1.2.0",
+        "approve web prod 1.2.0",
+        "reject web prod --revision=1.2.0",
+        "retry web prod 1.2.0",
+        "cancel web prod",
+        "plan web prod 1.2.0 --checkout .",
+        "freeze web dev prod -e staging",
+        "thaw --all -e prod",
+    ] {
+        let words = ["sluice"].into_iter().chain(typed.split(' '));
+        assert!(Arguments::try_parse_from(words).is_ok(), "{typed}");
+    }
+    let twice = ["sluice", "promote", "web", "prod", "1", "--revision", "2"];
+    assert!(Arguments::try_parse_from(twice).is_err());
 }

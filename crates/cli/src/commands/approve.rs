@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 use super::{
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
+    promote::RevisionArgument,
     short_revision::whole_revision,
     terminal::clean,
     wait::{WaitFlags, promotions_state},
@@ -36,14 +37,14 @@ pub(crate) struct Arguments {
 
 /// What a person decides about.
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("revision", |it| it.help("Decide only about this revision [default: the one that waits]")))]
 pub(super) struct DecisionFlags {
     /// Pipeline, as NAME or NAMESPACE/NAME
     pipeline: String,
     /// Environment that the revision is on its way into
     pub(super) environment: String,
-    /// Decide only about this revision
-    #[arg(long, value_name = "REVISION")]
-    pub(super) revision: Option<String>,
+    #[command(flatten)]
+    pub(super) revision: RevisionArgument,
     /// Note to store with the decision; that of a rejection is also commented on the pull request
     #[arg(long, value_name = "TEXT")]
     pub(super) note: Option<String>,
@@ -137,7 +138,7 @@ fn choose<'a>(
     let mut revisions: Vec<&str> = waiting.iter().map(|it| it.spec.revision.as_str()).collect();
     revisions.sort_unstable();
     revisions.dedup();
-    let asked = decision.revision.as_deref();
+    let asked = decision.revision.named();
     let asked = asked.map(|it| named_revision(pipeline, &waiting, it));
     let revision = match (asked, revisions.as_slice()) {
         (_, []) => bail!(

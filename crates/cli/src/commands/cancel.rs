@@ -4,17 +4,20 @@ use std::io::Write;
 
 use api::pipeline::RequestKind;
 
-use super::promote::{GateFlags, RequestFlags, RequestedRevision, send_request};
+use super::{
+    promote::RevisionArgument,
+    request::{GateFlags, RequestFlags, RequestedRevision, send_request},
+};
 
 #[derive(Debug, clap::Args)]
+#[command(mut_arg("revision", |it| it.help("Only this revision [default: whatever it is]")))]
 pub(crate) struct Arguments {
     /// Pipeline, as NAME or NAMESPACE/NAME
     pipeline: String,
     /// Environment
     environment: String,
-    /// Only this revision [default: whatever it is]
-    #[arg(long, value_name = "REVISION")]
-    revision: Option<String>,
+    #[command(flatten)]
+    revision: RevisionArgument,
     #[command(flatten)]
     flags: RequestFlags,
 }
@@ -29,7 +32,7 @@ pub(super) async fn run(
     let pipeline = cluster.pipeline(&arguments.pipeline).await?;
     let requested = RequestedRevision {
         environment: &arguments.environment,
-        revision: arguments.revision.as_deref().unwrap_or_default(),
+        revision: arguments.revision.named().unwrap_or_default(),
         kind,
         target: None,
         gates: &GateFlags::default(),

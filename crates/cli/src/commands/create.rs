@@ -99,8 +99,9 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let mut object = arguments.object()?;
     let spec: PipelineSpec = serde_json::from_value(object["spec"].clone())
         .map_err(|error| UsageError(format!("the flags make no pipeline: {error}")))?;
-    if let Some(mistake) = mistakes(&object, &spec).await?.into_iter().next() {
-        return Err(UsageError(mistake).into());
+    let mistakes = mistakes(&object, &spec).await?;
+    if !mistakes.is_empty() {
+        return Err(UsageError(mistakes.join("; ")).into());
     }
     if spec.environments.len() == 1 {
         print_message("with one environment nothing is promoted; add another --environment");
@@ -266,14 +267,7 @@ fn target(typed: &str) -> Value {
 
 fn app_reference(typed: &str) -> anyhow::Result<Value> {
     let (kind, name) = typed.split_once('/').unwrap_or((typed, ""));
-    let known = [
-        ("HelmRelease", "helm.toolkit.fluxcd.io/v2"),
-        ("Kustomization", "kustomize.toolkit.fluxcd.io/v1"),
-        ("ResourceSet", "fluxcd.controlplane.io/v1"),
-        ("Deployment", "apps/v1"),
-        ("StatefulSet", "apps/v1"),
-        ("DaemonSet", "apps/v1"),
-    ];
+    let known = lint::APP_KINDS;
     let found = known.iter().find(|(it, _)| it.eq_ignore_ascii_case(kind));
     match found.filter(|_| !name.is_empty()) {
         Some((kind, api_version)) => {

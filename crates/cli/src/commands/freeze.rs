@@ -27,12 +27,15 @@ pub(crate) struct FreezeScopeArguments {
     /// Pipeline, as NAME or NAMESPACE/NAME
     #[arg(required_unless_present = "all", conflicts_with = "all")]
     pipeline: Option<String>,
+    /// Only these environments [default: all]
+    #[arg(value_name = "ENVIRONMENT")]
+    environments: Vec<String>,
     /// All pipelines of the namespace; in the controller's own namespace, those of all namespaces
     #[arg(long)]
     all: bool,
-    /// Only this environment; can be repeated
-    #[arg(long = "environment", short, value_name = "NAME")]
-    environments: Vec<String>,
+    /// Only this environment, also with --all; can be repeated
+    #[arg(long = "environment", short = 'e', value_name = "NAME")]
+    named_environments: Vec<String>,
     #[command(flatten)]
     connection: ClusterFlags,
 }
@@ -95,11 +98,15 @@ impl Stop {
     async fn of(scope: &FreezeScopeArguments) -> anyhow::Result<Self> {
         let cluster = scope.connection.connect().await?;
         let (mut namespace, mut name) = (cluster.namespace.clone(), None);
+        let mut environments = [scope.environments.as_slice(), &scope.named_environments].concat();
         if let Some(typed) = &scope.pipeline {
             let pipeline = cluster.pipeline(typed).await?;
-            for environment in &scope.environments {
+            for environment in &environments {
                 require_environment(&pipeline, environment)?;
             }
+            // In whatever order they are typed, it is the same Freeze.
+            let known = pipeline.spec.environments.iter().map(|it| it.name.clone());
+            environments = known.filter(|it| environments.contains(it)).collect();
             let (in_namespace, pipeline) = key(&pipeline);
             (namespace, name) = (in_namespace.to_owned(), Some(pipeline.to_owned()));
         }
@@ -107,7 +114,7 @@ impl Stop {
             cluster,
             namespace,
             pipeline: name,
-            environments: scope.environments.clone(),
+            environments,
         })
     }
 

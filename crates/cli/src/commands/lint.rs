@@ -28,6 +28,7 @@ use super::{
 };
 use findings::{Finding, LintOutput, LintReport};
 use freezes::LintedFreeze;
+pub(super) use kinds::APP_KINDS;
 use live::ExistingObjects;
 
 #[derive(Debug, clap::Args)]
@@ -38,8 +39,8 @@ pub(crate) struct Arguments {
     /// Check the promotion markers in this git checkout
     #[arg(long, value_name = "FOLDER")]
     checkout: Option<PathBuf>,
-    /// Also check on the cluster that the Secrets and GitopsClusters exist. Objects without a namespace
-    /// are taken to be in that of -n, or in default
+    /// Also check on the cluster that the Secrets and GitopsClusters exist, and that no other Pipeline promotes the
+    /// same app in the same target. Objects without a namespace are taken to be in that of -n, or in default
     #[arg(long)]
     live: bool,
     /// Output format
@@ -79,7 +80,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         let findings = compare(linted, checkout.as_ref(), existing.as_ref());
         report.add(&linted.file, findings, out)?;
     }
-    linted.compare_with_each_other(&mut report, out)?;
+    linted.compare_with_each_other(existing.as_ref(), &mut report, out)?;
     linted.note_skipped(checkout.as_ref(), existing, &mut report);
     report.conclude(out)
 }
@@ -150,11 +151,19 @@ impl LintedFiles {
     /// What shows only if all objects are looked at together.
     fn compare_with_each_other(
         &self,
+        existing: Option<&ExistingObjects>,
         report: &mut LintReport,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
         let pipelines: Vec<_> = self.pipelines.iter().map(|it| &it.pipeline).collect();
-        for (number, found) in planner::lint_together(&pipelines) {
+        // Those of the cluster come first: of two pipelines the later one is told.
+        let others = existing.map(|it| it.other_pipelines(&pipelines));
+        let others = others.unwrap_or_default();
+        let all = [others.as_slice(), &pipelines].concat();
+        for (number, found) in planner::lint_together(&all) {
+            let Some(number) = number.checked_sub(others.len()) else {
+                continue;
+            };
             let linted = &self.pipelines[number];
             let text = (found.is_error, found.text);
             let finding = Finding::of_field(&linted.document, &found.field, text);
@@ -192,7 +201,7 @@ impl LintedFiles {
                 unreadable.for_each(|it| report.skip(it));
             }
             None if self.pipelines.is_empty() => {}
-            None => report.skip("whether Secrets and clusters exist; add --live"),
+            None => report.skip("whether Secrets and clusters exist, and which Pipelines share a target; add --live"),
         }
     }
 }

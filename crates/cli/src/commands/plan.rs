@@ -20,6 +20,7 @@ use super::{
     cluster::{ClusterFlags, key, require_environment},
     format::{closest_name, count},
     message::print_message,
+    promote::RevisionArgument,
     terminal::{self, BOLD, GREEN, PLAIN, RED, clean, paint},
     yaml,
 };
@@ -31,17 +32,16 @@ pub(crate) struct Arguments {
     /// Checkout of the repository that promotions change
     #[arg(long, value_name = "FOLDER")]
     checkout: PathBuf,
-    /// Environment to promote into
-    #[arg(long, short, value_name = "NAME")]
+    /// Environment that gets the revision
     environment: String,
-    /// Revision to promote
-    #[arg(long, short, value_name = "REVISION")]
-    revision: String,
+    #[command(flatten)]
+    revision: RevisionArgument,
     #[command(flatten)]
     connection: ClusterFlags,
 }
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
+    let revision = arguments.revision.required()?;
     let (pipeline, promotions) = find(&arguments.pipeline, &arguments.connection).await?;
     let environment = arguments.environment.as_str();
     require_environment(&pipeline, environment)?;
@@ -52,8 +52,8 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         );
     }
     let checkout = ManifestCheckout::read(&arguments.checkout)?;
-    let version = planner::version_for(&pipeline, &promotions, &arguments.revision);
-    let promoted = (arguments.revision.as_str(), version.as_str());
+    let version = planner::version_for(&pipeline, &promotions, revision);
+    let promoted = (revision, version.as_str());
     let (mut files, mut values) = (0, 0);
     for site in planner::sites(&pipeline, environment) {
         for (path, edited) in preview(&pipeline, &site, promoted, &checkout)? {

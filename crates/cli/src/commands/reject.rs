@@ -27,7 +27,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let environment = decision.environment.as_str();
     let promotions = cluster.promotions(&pipeline).await?;
     let (_, name) = key(&pipeline);
-    let revision = decision.revision.as_deref();
+    let revision = decision.revision.named();
     let revision = revision.map(|it| whole_revision(&pipeline, &promotions, it));
     let revision = revision.as_deref();
     let open = planner::rejectable(&promotions, name, environment, revision);

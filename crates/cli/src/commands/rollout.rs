@@ -18,7 +18,7 @@ use super::{
     cluster::{Cluster, key, require_environment},
     format::closest_name,
     output::OutputFormat,
-    promote::{GateFlags, RequestFlags, RequestedRevision, send_request},
+    request::{GateFlags, RequestFlags, RequestedRevision, send_request},
     terminal::{self, clean},
 };
 

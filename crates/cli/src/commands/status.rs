@@ -25,6 +25,8 @@ pub(super) use suggestion::{WaitingPromotions, suggested_command};
 pub(crate) struct Arguments {
     /// Pipeline, as NAME or NAMESPACE/NAME [default: all of the namespace]
     pipeline: Option<String>,
+    /// With --wait, wait for this environment only
+    environment: Option<String>,
     /// All namespaces
     #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
     all_namespaces: bool,
@@ -34,9 +36,6 @@ pub(crate) struct Arguments {
     /// Wait until all environments are ready and nothing is held or in progress
     #[arg(long)]
     wait: bool,
-    /// Wait for this environment only
-    #[arg(long, value_name = "NAME", requires = "wait")]
-    environment: Option<String>,
     /// Wait until the environment also runs this revision
     #[arg(long, value_name = "REVISION", requires = "wait")]
     revision: Option<String>,
@@ -54,9 +53,16 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         }
         return list(arguments, out).await;
     };
+    let only = arguments.environment.as_deref();
+    if let Some(only) = only.filter(|_| !arguments.wait) {
+        let text = format!(
+            "status shows the whole pipeline; see {only} alone with `sluice explain {name} {only}`, or wait \
+             for it with --wait"
+        );
+        return Err(UsageError(text).into());
+    }
     let cluster = arguments.connection.connect().await?;
     let mut pipeline = cluster.pipeline(name).await?;
-    let only = arguments.environment.as_deref();
     if let Some(only) = only {
         require_environment(&pipeline, only)?;
     }

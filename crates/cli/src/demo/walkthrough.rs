@@ -206,7 +206,7 @@ impl<'a> Walkthrough<'a> {
 
 /// Commands to try, and what they do, in two columns.
 fn suggestions(sluice: &str, next: &str, faulty: &str) -> String {
-    let thaw = format!("stops promotions into prod until {sluice} thaw {PIPELINE} -e prod");
+    let thaw = format!("stops promotions into prod until {sluice} thaw {PIPELINE} prod");
     let lines = [
         (
             format!("status {PIPELINE}"),
@@ -224,7 +224,7 @@ fn suggestions(sluice: &str, next: &str, faulty: &str) -> String {
             format!("approve {PIPELINE} prod --as {SECOND_APPROVER}"),
             "the approval of the other person",
         ),
-        (format!("freeze {PIPELINE} -e prod"), thaw.as_str()),
+        (format!("freeze {PIPELINE} prod"), thaw.as_str()),
         (
             format!("demo push {next}"),
             "pushes the next release to dev",

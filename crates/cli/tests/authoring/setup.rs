@@ -5,10 +5,7 @@ use std::time::{Duration, Instant};
 use api::{Change, Pipeline};
 use apiserver::{ServeHandle, ServeOptions, Server, User};
 use controller::{ChangeReconciler, settings::Authoring};
-use k8s_openapi::{
-    api::core::v1::Secret,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Client,
     api::{ListParams, PostParams},
@@ -69,7 +66,7 @@ impl AuthoringSetup {
         testbed::tls::install_provider();
         let folder = tempfile::tempdir().unwrap();
         let (server, client, served, forge, repository) = runtime.block_on(async {
-            let server = Server::in_memory();
+            let server = testbed::hub::server();
             server.add_token(OWNER, User::new("olivia", &["system:masters"]));
             let options = ServeOptions::new(folder.path().join("serve"));
             let served = server.serve(options).await.unwrap();
@@ -138,11 +135,6 @@ impl Drop for AuthoringSetup {
 }
 
 async fn prepare(hub: &Client, forge: &Forge) {
-    let definitions: Api<CustomResourceDefinition> = Api::all(hub.clone());
-    for definition in api::crds() {
-        let parameters = PostParams::default();
-        definitions.create(&parameters, &definition).await.unwrap();
-    }
     let token = forge.token();
     let secret = json!({
         "metadata": {"name": "fleet", "namespace": "default"},

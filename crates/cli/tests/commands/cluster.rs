@@ -7,7 +7,6 @@ use std::{
 
 use api::{Pipeline, Promotion};
 use apiserver::{ServeHandle, ServeOptions, Server, User};
-use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use kube::{
     Api, Client,
     api::{DeleteParams, Patch, PatchParams, PostParams},
@@ -56,21 +55,16 @@ pub(crate) async fn offline(arguments: &[&str]) -> CommandOutput {
 impl TestCluster {
     /// A cluster with our CRDs and no objects.
     pub(crate) async fn empty() -> Self {
-        let cluster = Self::bare().await;
-        let definitions: Api<CustomResourceDefinition> = Api::all(cluster.client.clone());
-        for crd in api::crds() {
-            definitions
-                .create(&PostParams::default(), &crd)
-                .await
-                .unwrap();
-        }
-        cluster
+        Self::serving(testbed::hub::server()).await
     }
 
     /// A cluster without our CRDs.
     pub(crate) async fn bare() -> Self {
+        Self::serving(Server::in_memory()).await
+    }
+
+    async fn serving(server: Server) -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let server = Server::in_memory();
         let options = ServeOptions::new(folder.path().join("serve"));
         let served = server.serve(options).await.unwrap();
         Self {

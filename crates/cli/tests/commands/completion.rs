@@ -34,7 +34,9 @@ async fn commands_flags_values_and_names_are_completed() {
         ("get pipelines -n d", "default"),
         ("create ", "pipeline"),
         ("completion ba", "bash"),
-        ("status web ", ""),
+        ("status web ", "dev prod"),
+        ("status web prod ", ""),
+        ("freeze web -e p", "prod"),
         ("explain nothing ", ""),
     ] {
         check(&cluster, typed, expected).await;

@@ -58,6 +58,16 @@ async fn freeze_and_thaw_a_pipeline() {
         thawed.err
     );
     assert_eq!(freezes(&cluster).await.len(), 0);
+    for typed in [["prod", "dev"], ["dev", "prod"]] {
+        let output = cluster.run(&["freeze", "web", typed[0], typed[1]]).await;
+        assert_eq!(output.code, 0, "{}", output.err);
+        let all = freezes(&cluster).await;
+        assert_eq!(all.len(), 1);
+        assert_eq!(all[0].spec.environments, ["dev", "prod"]);
+    }
+    let thawed = cluster.run(&["thaw", "web", "-e", "prod", "dev"]).await;
+    assert_eq!(thawed.code, 0, "{}", thawed.err);
+    assert_eq!(freezes(&cluster).await.len(), 0);
 }
 
 #[tokio::test]

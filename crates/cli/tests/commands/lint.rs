@@ -79,7 +79,7 @@ async fn lint_says_what_it_did_not_check() {
     assert_eq!(output.code, 0, "{}", output.err);
     let expected = "\
 not checked: what promotions would change in git; add --checkout FOLDER
-not checked: whether Secrets and clusters exist; add --live
+not checked: whether Secrets and clusters exist, and which Pipelines share a target; add --live
 1 object checked, no errors, 0 warnings
 ";
     assert_eq!(output.err, expected);
@@ -136,6 +136,26 @@ async fn lint_repeats_what_the_controller_found() {
             .run(&["lint", file.to_str().unwrap(), "--live"])
             .await;
         assert_eq!(output.out.contains(found), is_same, "{}", output.out);
+    }
+}
+
+#[tokio::test]
+async fn lint_finds_a_pipeline_of_the_cluster_that_promotes_the_same_app() {
+    let cluster = TestCluster::new().await;
+    let found = "the pipeline default/web promotes the same app in";
+    let second = pipeline_file().replacen("name: web", "name: web2", 1);
+    for (text, is_shared) in [(pipeline_file(), false), (second, true)] {
+        let folder = folder(&[("p.yaml", &text)]);
+        let file = folder.path().join("p.yaml");
+        let output = cluster
+            .run(&["lint", file.to_str().unwrap(), "--live"])
+            .await;
+        assert_eq!(
+            output.out.contains(found),
+            is_shared,
+            "{text}{}",
+            output.out
+        );
     }
 }
 

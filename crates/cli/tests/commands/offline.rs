@@ -83,6 +83,11 @@ async fn lint_finds_typos_wrong_values_and_what_can_never_hold() {
             "kind: ''",
             "appRef needs a kind and a name",
         ),
+        (
+            "kind: HelmRelease",
+            "kind: Helmrelease",
+            "helm.toolkit.fluxcd.io has no app of kind Helmrelease: did you mean HelmRelease?",
+        ),
     ] {
         let (code, out) = lint(&text.replace(from, to), &[]).await;
         assert_eq!(code, 1, "{to}");

@@ -15,7 +15,7 @@ async fn pipelines_are_sound_and_find_what_they_change() {
         assert!(said.contains("no errors, 0 warnings"), "{said}");
         for environment in ["staging", "prod"] {
             let plan = format!(
-                "sluice plan {example}/pipeline.yaml --checkout {example} -e {environment} -r 9.9.9"
+                "sluice plan {example}/pipeline.yaml {environment} 9.9.9 --checkout {example}"
             );
             let said = shell.sh(&plan).await.unwrap();
             let changed = format!("+++ b/fleet/{environment}/shop.yaml");
@@ -53,7 +53,7 @@ async fn the_fleet_is_sound() {
         let plan = format!(
             "sed 's/clusterSelector: .*/clusterRef: {{kind: GitopsCluster, name: {cluster}}}/' \
              examples/fleet/pipeline.yaml > one.yaml; \
-             sluice plan one.yaml --checkout examples/fleet -e prod -r 9.9.9"
+             sluice plan one.yaml prod 9.9.9 --checkout examples/fleet"
         );
         let said = shell.sh(&plan).await.unwrap();
         let changed = format!("+++ b/clusters/{cluster}/shop.yaml");

@@ -22,13 +22,15 @@ while [ $# -gt 0 ]; do
 done"#;
 
 const RECORD: &str = r#"echo "$(basename "$0") $*" >> "$HOME/calls"
-[ "$1" != sign-blob ] || touch SHA256SUMS.sig"#;
+[ "$1" != sign-blob ] || touch SHA256SUMS.sig
+[ "$1" != release ] || cat > "$HOME/notes""#;
 
 /// A checkout with what the script uses.
 const CHECKOUT: &str = r#"mkdir checkout
 cp -rL "$REPOSITORY/.ci" "$REPOSITORY/deploy" "$REPOSITORY/Cargo.toml" "$REPOSITORY/CHANGELOG.md" \
   "$REPOSITORY/LICENSE" "$REPOSITORY/README.md" checkout
 cd checkout
+sed -i "s/^## Unreleased$/## $VERSION (2026-01-01)/" CHANGELOG.md
 printf '/target\n' > .gitignore
 git init --quiet
 git add .
@@ -68,6 +70,7 @@ async fn a_release_is_published_and_signed_by_digest() {
     shell.set("SLUICE_REGISTRY", format!("127.0.0.1:{port}"));
     shell.set("SLUICE_HELM_FLAGS", "--plain-http");
     shell.set("SLUICE_TARGETS", TARGET);
+    shell.set("VERSION", VERSION);
     while tokio::net::TcpStream::connect(("127.0.0.1", port))
         .await
         .is_err()
@@ -100,4 +103,8 @@ async fn a_release_is_published_and_signed_by_digest() {
         calls.contains(&format!("gh release create v{VERSION} ")),
         "{calls}"
     );
+    // Only the section of the version.
+    let notes = shell.sh("cat \"$HOME/notes\"").await.unwrap();
+    assert!(notes.trim_start().starts_with("### "), "{notes}");
+    assert!(!notes.contains("\n## "), "{notes}");
 }

@@ -227,22 +227,11 @@ impl PlanExecutor<'_> {
 mod tests {
     use api::promotion::PromotionSpec;
     use apiserver::Server;
-    use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
     use tokio::sync::watch;
 
     use super::*;
     use crate::{KubeconfigPolicy, Settings, network_connector, reconciler_base::ReconcilerBase};
     use runtime::LeaderGuard;
-
-    async fn hub() -> Server {
-        let hub = Server::in_memory();
-        let definitions: Api<CustomResourceDefinition> = Api::all(hub.client());
-        for definition in api::crds() {
-            let parameters = PostParams::default();
-            definitions.create(&parameters, &definition).await.unwrap();
-        }
-        hub
-    }
 
     fn reconciler(hub: &Server, leader: LeaderGuard) -> Arc<PipelineReconciler> {
         let base = ReconcilerBase::alone(hub.client(), Settings::default(), leader);
@@ -268,7 +257,7 @@ mod tests {
 
     #[tokio::test]
     async fn nothing_is_started_without_leading() {
-        let hub = hub().await;
+        let hub = testbed::hub::server();
         let steps = [Step::StartPromotion(Box::new(promotion()))];
         let promotions: Api<Promotion> = Api::namespaced(hub.client(), "default");
 
@@ -288,7 +277,7 @@ mod tests {
 
     #[tokio::test]
     async fn a_promotion_that_changed_meanwhile_is_not_taken_back() {
-        let hub = hub().await;
+        let hub = testbed::hub::server();
         let promotions: Api<Promotion> = Api::namespaced(hub.client(), "default");
         let parameters = PostParams::default();
         let known = promotions.create(&parameters, &promotion()).await.unwrap();

@@ -8,7 +8,6 @@ use api::{
     conditions,
     pipeline::ForgeKind,
 };
-use apiserver::Server;
 use controller::{ChangeReconciler, Settings, settings::Authoring};
 use kube::{
     Api,
@@ -22,7 +21,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     fault_injector::{Crash, FaultInjector},
-    world::{World, define_ours, settings, wait_for},
+    world::{World, settings, wait_for},
 };
 
 pub(crate) const CONTENT: &str = "kind: Pipeline\nmetadata:\n  name: basket\n";
@@ -38,8 +37,7 @@ pub(crate) struct Stage {
 impl Stage {
     /// A repository with these files, and nothing that runs.
     pub(crate) async fn idle(files: &[(&str, &str)]) -> Self {
-        let hub = Server::in_memory().client();
-        define_ours(&hub).await;
+        let hub = testbed::hub::server().client();
         let forge = Arc::new(Forge::start_with_tls().await.unwrap());
         let repository = forge.create_repository("team/config", files).await.unwrap();
         let injector = Arc::new(FaultInjector::default());

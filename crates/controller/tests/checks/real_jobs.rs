@@ -9,7 +9,7 @@ use testbed::real::{Assets, ControlPlane};
 use crate::{
     jobs::{cron_job, e2e, expect_job, jobs},
     stage::{Stage, loopback, with},
-    world::{apply, set_status, wait_for},
+    world::{apply, define_ours, set_status, wait_for},
 };
 
 /// Ends the Pod of a Job.
@@ -47,6 +47,7 @@ async fn real_jobs_pass_and_fail_with_their_pods_and_end_with_their_check_run() 
     let plane = ControlPlane::start_with(&assets, &["job-controller"])
         .await
         .unwrap();
+    define_ours(&plane.client()).await;
     let stage = Stage::on(plane.client()).await;
     apply(&stage.hub, &cron_job("true", true)).await;
     stage.start(loopback()).await;

@@ -6,7 +6,6 @@ use api::{
     CheckRun, Pipeline,
     check_run::{CheckResult, CheckRunSpec, CheckRunStatus},
 };
-use apiserver::Server;
 use controller::{CheckReconciler, Settings};
 use kube::{
     Api, Client, Resource, ResourceExt,
@@ -19,7 +18,7 @@ use tokio::task::JoinSet;
 
 use crate::{
     fault_injector::{Crash, FaultInjector},
-    world::{apply, define_ours, settings, wait_for},
+    world::{apply, settings, wait_for},
 };
 
 pub(crate) struct Stage {
@@ -43,13 +42,13 @@ impl Stage {
     pub(crate) async fn idle() -> Self {
         Self {
             cron_job: Some(Arc::default()),
-            ..Self::on(Server::in_memory().client()).await
+            ..Self::on(testbed::hub::server().client()).await
         }
     }
 
+    /// On a hub that has our kinds.
     pub(crate) async fn on(hub: Client) -> Self {
         testbed::tls::install_provider();
-        define_ours(&hub).await;
         let pipeline = json!({
             "apiVersion": "pipelines.weave.works/v1alpha1", "kind": "Pipeline",
             "metadata": {"name": "shop", "namespace": "default"},

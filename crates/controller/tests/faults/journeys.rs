@@ -2,7 +2,6 @@
 
 use std::sync::{Arc, Mutex};
 
-use apiserver::Server;
 use controller::{
     CheckReconciler, KubeconfigPolicy, PipelineReconciler, PromotionReconciler, Settings,
     network_connector,
@@ -21,7 +20,7 @@ use tokio::task::JoinSet;
 use crate::{
     fault_injector::{Crash, DIED, FaultInjector},
     webhook_receiver::{Call, Receiver},
-    world::{World, apply, define, define_ours, helm_releases, manifest, release, released},
+    world::{World, apply, define, helm_releases, manifest, release, released},
     world::{set_status, settings, wait_for},
 };
 
@@ -54,12 +53,12 @@ pub(crate) struct Before {
 
 impl Stage {
     pub(crate) async fn new() -> Self {
-        Self::on(Server::in_memory().client()).await
+        Self::on(testbed::hub::server().client()).await
     }
 
+    /// On a hub that has our kinds.
     pub(crate) async fn on(hub: Client) -> Self {
         let injector = Arc::new(FaultInjector::default());
-        define_ours(&hub).await;
         define(&hub, &helm_releases()).await;
         for environment in ["dev", "prod"] {
             apply(&hub, &namespace(environment)).await;

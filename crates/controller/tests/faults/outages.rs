@@ -16,7 +16,7 @@ use crate::{
     fault_injector::HeldPart,
     hub::Hub,
     journeys::{BRANCH, Stage},
-    world::wait_for,
+    world::{define_ours, wait_for},
 };
 
 /// Time passes at once, for everybody.
@@ -178,6 +178,7 @@ async fn api_server_restarting() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("hub");
     let hub = Hub::new(open(&file).await);
+    define_ours(&hub.client()).await;
     let stage = Stage::on(hub.client()).await;
     stage.begin(&json!({})).await;
     stage.start().await;

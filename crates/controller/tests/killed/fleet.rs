@@ -3,7 +3,7 @@
 use std::{collections::BTreeSet, sync::Arc, time::Duration};
 
 use api::{Pipeline, Promotion, promotion::Phase};
-use apiserver::{Server, User};
+use apiserver::User;
 use axum::{Router, extract::Json, http::HeaderMap};
 use futures::{StreamExt, stream};
 use kube::{
@@ -37,12 +37,10 @@ pub(crate) struct Fleet {
 impl Fleet {
     pub(crate) async fn start() -> Self {
         testbed::tls::install_provider();
-        let server = Server::in_memory();
+        let server = testbed::hub::server();
         let hub = server.client();
         let router = Router::new().fallback_service(server.router(User::in_process()));
         let kubeconfig = kubeconfig(&listen(router).await);
-        let definitions = api::crds().into_iter().map(|it| json!(it));
-        apply(&hub, definitions.collect()).await;
         let (address, mut clients) = clusters(TARGETS + 1).await;
         let all: Vec<_> = clients.iter().enumerate().collect();
         let register = async |(number, client): (usize, &Client)| {

@@ -88,10 +88,7 @@ impl World {
     }
 
     pub(crate) async fn with(settings: Settings) -> Self {
-        let hub = Server::in_memory();
-        for definition in api::crds() {
-            create(&hub.client(), &serde_json::to_value(definition).unwrap()).await;
-        }
+        let hub = testbed::hub::server();
         define_flux(&hub.client()).await;
         let hosts: Hosts = Arc::default();
         let shared = PipelineReconciler::new(hub.client(), connector(&hosts), settings);

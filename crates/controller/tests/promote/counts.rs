@@ -2,12 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use apiserver::Server;
 use http::Request;
 use kube::{Client, client::Body};
 use testbed::forge::Forge;
 
-use crate::world::{World, define_ours, manifest, settings, spec};
+use crate::world::{World, manifest, settings, spec};
 
 const PROD: &str = "prod/app.yaml";
 /// Writes to the hub: statuses of both clusters, the pipeline and the promotion, and the promotion itself. Ten are
@@ -43,8 +42,7 @@ fn counted(inner: &Client, requests: &Requests) -> Client {
 
 #[tokio::test]
 async fn a_promotion_costs_few_requests() {
-    let hub = Server::in_memory().client();
-    define_ours(&hub).await;
+    let hub = testbed::hub::server().client();
     let forge = Arc::new(Forge::start_with_tls().await.unwrap());
     let files = [(PROD, manifest("1.0.0", "default:app:prod"))];
     let files = files.each_ref().map(|(path, text)| (*path, text.as_str()));

@@ -12,7 +12,7 @@ const PROD: &str = "prod/app.yaml";
 
 /// dev and prod at 1.0.0.
 async fn dev_and_prod(change: impl FnOnce(&mut serde_json::Value)) -> World {
-    dev_and_prod_on(&Server::in_memory(), change).await
+    dev_and_prod_on(&testbed::hub::server(), change).await
 }
 
 async fn dev_and_prod_on(hub: &Server, change: impl FnOnce(&mut serde_json::Value)) -> World {
@@ -133,7 +133,7 @@ async fn grant_in_one_namespace(world: &World, user: &str) {
 /// With `--watch-namespace` nothing may be listed in all namespaces.
 #[tokio::test]
 async fn in_one_namespace_a_freeze_of_clusters_is_seen_before_the_push() {
-    let hub = Server::in_memory();
+    let hub = testbed::hub::server();
     let mut world = dev_and_prod_on(&hub, |promotion| promotion["manual"] = json!(true)).await;
     let labels = json!({
         "apiVersion": "gitops.weave.works/v1alpha1", "kind": "GitopsCluster",

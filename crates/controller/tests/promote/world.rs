@@ -82,10 +82,10 @@ pub(crate) fn settings() -> Settings {
 impl World {
     /// A forge with these files on `main`, and the loops running, on embedded servers.
     pub(crate) async fn with(files: &[(&str, &str)]) -> Self {
-        Self::on_hub(Server::in_memory().client(), files).await
+        Self::on_hub(testbed::hub::server().client(), files).await
     }
 
-    /// The same on an embedded server of the test's own.
+    /// The same on an embedded server of the test's own, which has our kinds.
     pub(crate) async fn on_hub(hub: Client, files: &[(&str, &str)]) -> Self {
         Self::on(hub, Clusters::Embedded, files).await
     }
@@ -99,6 +99,7 @@ impl World {
         let hub = ControlPlane::start(&assets).await.unwrap();
         let leaf = ControlPlane::start(&assets).await.unwrap();
         define(&leaf.client(), &helm_releases()).await;
+        define_ours(&hub.client()).await;
         Self::on(hub.client(), Clusters::Real(Box::new((hub, leaf))), files).await
     }
 
@@ -109,11 +110,11 @@ impl World {
         }
         let hub = ControlPlane::start(&Assets::from_env().unwrap()).await;
         let hub = Box::new(hub.unwrap());
+        define_ours(&hub.client()).await;
         Self::on(hub.client(), Clusters::RealHub { _hub: hub }, files).await
     }
 
     async fn on(hub: Client, clusters: Clusters, files: &[(&str, &str)]) -> Self {
-        define_ours(&hub).await;
         let forge = Arc::new(Forge::start_with_tls().await.unwrap());
         let repository = forge.create_repository("team/config", files).await.unwrap();
         let mut world = Self::idle(hub.clone(), hub, forge, repository).await;

@@ -157,7 +157,7 @@ fn removal(freeze: &CoveringFreeze, pipeline: Option<&str>) -> String {
     match () {
         () if is_stop(Some(pipeline), &[]) => format!("`sluice thaw {pipeline}`"),
         () if is_stop(Some(pipeline), environments) => {
-            let names: Vec<_> = environments.iter().map(|it| format!(" -e {it}")).collect();
+            let names: Vec<_> = environments.iter().map(|it| format!(" {it}")).collect();
             format!("`sluice thaw {pipeline}{}`", names.concat())
         }
         () => format!("deleting or editing the Freeze {}", shown_name(freeze)),

@@ -6,7 +6,7 @@
 
 mod why_rejected;
 
-use api::pipeline::{EnvironmentStatus, HoldStatus};
+use api::pipeline::EnvironmentStatus;
 use why_rejected::RejectedRevision;
 
 use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
@@ -94,20 +94,12 @@ fn compare(
     fail(HoldReason::PromotionFailed, shown, sentence)
 }
 
-/// Before the revision that a request would bring.
-const REQUEST: &str = "a newer revision or a request for ";
-
-/// The revision that a person would have to request, by the stored hold of one that was rejected or failed.
-pub fn requestable(hold: &HoldStatus) -> Option<&str> {
-    let reasons = [HoldReason::Rejected, HoldReason::PromotionFailed];
-    let is_it = reasons.iter().any(|it| it.word() == hold.reason);
-    let (_, revision) = hold.message.rsplit_once(REQUEST).filter(|_| is_it)?;
-    Some(revision)
-}
-
 fn fail(reason: HoldReason, revision: &str, sentence: String) -> GateVerdict {
-    let resolved_by = format!("{REQUEST}{revision}");
-    GateVerdict::Fail(Hold::new(reason, sentence, resolved_by))
+    let resolved_by = format!("a newer revision or a request for {revision}");
+    GateVerdict::Fail(Hold {
+        requestable: reason.is_failure().then(|| revision.to_owned()),
+        ..Hold::new(reason, sentence, resolved_by)
+    })
 }
 
 /// Whether the revision ran here and another one came after it. A revision that has reached only some

@@ -14,13 +14,16 @@ use crate::{
 };
 
 /// What is wrong with pipelines beside each other: the number of the pipeline that it is about, and the warning. Of
-/// two that promote into one target it is the later one.
+/// two that promote into one target it is the later one. Two of the same name are one object in two variants.
 pub fn lint_together(pipelines: &[&Pipeline]) -> Vec<(usize, LintFinding)> {
     let all: Vec<_> = pipelines.iter().map(|it| promoted_apps(it)).collect();
     let mut found = Vec::new();
     for (number, pipeline) in pipelines.iter().enumerate() {
         for earlier in 0..number {
             let other = pipelines[earlier];
+            if name_of(pipeline) == name_of(other) {
+                continue;
+            }
             let warning = conflict(&pipeline.spec, &all[number], other, &all[earlier]);
             found.extend(warning.map(|it| (number, it)));
         }
@@ -54,7 +57,7 @@ pub(super) fn within(spec: &PipelineSpec) -> Vec<LintFinding> {
     let mut owners: BTreeMap<String, Vec<(&str, String)>> = BTreeMap::new();
     for (nth, environment) in spec.environments.iter().enumerate() {
         for (number, target) in environment.targets.iter().enumerate() {
-            if let Some(target) = name_of(target) {
+            if let Some(target) = name_of_target(target) {
                 let field = format!("spec.environments[{nth}].targets[{number}]");
                 let owner = (environment.name.as_str(), field);
                 owners.entry(target).or_default().push(owner);
@@ -83,8 +86,13 @@ pub(super) fn within(spec: &PipelineSpec) -> Vec<LintFinding> {
         .collect()
 }
 
+fn name_of(pipeline: &Pipeline) -> (Option<&String>, Option<&String>) {
+    let metadata = &pipeline.metadata;
+    (metadata.namespace.as_ref(), metadata.name.as_ref())
+}
+
 /// `CLUSTER/NAMESPACE`; nothing where labels choose the clusters.
-fn name_of(target: &Target) -> Option<String> {
+fn name_of_target(target: &Target) -> Option<String> {
     if target.cluster_selector.is_some() {
         return None;
     }
@@ -151,8 +159,10 @@ mod tests {
         let image =
             |name: &str| pipeline(name, "dev", "eu/web", &format!("web example.com/{name}"));
         assert_eq!(lint_together(&[&image("one"), &image("other")]), []);
-        let all = lint_together(&[&web, &web, &web]);
+        let other = |name: &str| pipeline(name, "dev", "eu/web", "web");
+        let all = lint_together(&[&web, &other("b"), &other("c")]);
         let numbers: Vec<usize> = all.into_iter().map(|(number, _)| number).collect();
         assert_eq!(numbers, [1, 2, 2]);
+        assert_eq!(lint_together(&[&web, &web]), [], "variants of one pipeline");
     }
 }

@@ -1,6 +1,6 @@
 //! Finds promotion settings that can never work.
 
-use api::pipeline::{PromotionSettings, Scope, Strategy, TargetLimit};
+use api::pipeline::{PromotionSettings, Scope, Strategy, Wave};
 use kube::core::Selector;
 
 use super::{SpecMistake, strategies};
@@ -19,59 +19,71 @@ pub(super) fn mistakes(
     found: &mut Vec<SpecMistake>,
 ) {
     let strategy = &settings.strategy;
-    let all = [
-        two_strategies(settings),
-        insecure_repository(strategy),
-        invalid_tag(settings).map(|(field, text)| (format!("strategy.oci{field}"), text)),
-        nameless_token(strategy),
-        invalid_rollout(settings).map(|(field, text)| (format!("rollout{field}"), text)),
-    ];
-    found.extend(all.into_iter().flatten().map(|(field, text)| {
+    let below =
+        |parent: &'static str| move |(field, text): Mistake| (format!("{parent}{field}"), text);
+    let mut all = Vec::new();
+    all.extend(two_strategies(settings));
+    all.extend(insecure_repository(strategy));
+    all.extend(
+        tag_mistakes(settings)
+            .into_iter()
+            .map(below("strategy.oci")),
+    );
+    all.extend(nameless_token(strategy));
+    all.extend(rollout_mistakes(settings).into_iter().map(below("rollout")));
+    found.extend(all.into_iter().map(|(field, text)| {
         let field = format!("{parent}.promotion.{field}");
         SpecMistake::new(field, format!("the promotion of {owner} {text}"))
     }));
 }
 
 /// A rollout whose targets cannot be changed one by one, or with limits that mean nothing.
-fn invalid_rollout(settings: &PromotionSettings) -> Option<Mistake> {
-    let rollout = settings.rollout.as_ref()?;
+fn rollout_mistakes(settings: &PromotionSettings) -> Vec<Mistake> {
+    let Some(rollout) = &settings.rollout else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
     if settings.scope == Some(Scope::Target) {
         let text = "has rollout and scope: Target, which exclude each other; remove one of them";
-        return Some((String::new(), text.to_owned()));
+        found.push((String::new(), text.to_owned()));
     }
     if settings.strategy.notification.is_some() {
         let text = "has rollout with the strategy notification, which cannot be sent to some of the \
                     targets; use another strategy";
-        return Some((String::new(), text.to_owned()));
+        found.push((String::new(), text.to_owned()));
     }
-    let limits = [
+    for (name, limit) in [
         ("maxFailures", &rollout.max_failures),
         ("maxUnreachable", &rollout.max_unreachable),
-    ];
-    let is_bad = |limit: &TargetLimit| limit.of(1).is_none();
-    let mut bad = limits
-        .iter()
-        .filter(|(_, it)| it.as_ref().is_some_and(is_bad));
-    if let Some((name, _)) = bad.next() {
-        let text = format!(
-            "has a rollout with a {name} that is neither a number nor a percentage such as \"5%\""
-        );
-        return Some((format!(".{name}"), text));
+    ] {
+        if limit.as_ref().is_some_and(|it| it.of(1).is_none()) {
+            let text = format!(
+                "has a rollout with a {name} that is neither a number nor a percentage such as \"5%\""
+            );
+            found.push((format!(".{name}"), text));
+        }
     }
-    let mut waves = rollout.waves.iter().enumerate();
-    waves.find_map(|(number, wave)| {
-        let percent = wave.percent.filter(|it| !(1..=100).contains(it));
-        let concurrent = wave.max_concurrent.filter(|it| *it < 1);
-        let selector = wave.selector.clone().map(Selector::try_from);
-        let text = match (percent, concurrent, selector) {
-            (Some(percent), _, _) => format!("percent {percent}; it must be from 1 to 100"),
-            (_, Some(most), _) => format!("maxConcurrent {most}; it must be at least 1"),
-            (_, _, Some(Err(error))) => format!("a selector that cannot be read: {error}"),
-            _ => return None,
-        };
-        let text = format!("has a wave {} with {text}", number + 1);
-        Some((format!(".waves[{number}]"), text))
-    })
+    for (number, wave) in rollout.waves.iter().enumerate() {
+        found.extend(wave_mistakes(wave).into_iter().map(|text| {
+            let text = format!("has a wave {} with {text}", number + 1);
+            (format!(".waves[{number}]"), text)
+        }));
+    }
+    found
+}
+
+fn wave_mistakes(wave: &Wave) -> Vec<String> {
+    let percent = wave.percent.filter(|it| !(1..=100).contains(it));
+    let percent = percent.map(|it| format!("percent {it}; it must be from 1 to 100"));
+    let concurrent = wave.max_concurrent.filter(|it| *it < 1);
+    let concurrent = concurrent.map(|it| format!("maxConcurrent {it}; it must be at least 1"));
+    let selector = wave.selector.clone().map(Selector::try_from);
+    let selector = selector.and_then(Result::err);
+    let selector = selector.map(|error| format!("a selector that cannot be read: {error}"));
+    [percent, concurrent, selector]
+        .into_iter()
+        .flatten()
+        .collect()
 }
 
 /// Repositories are reached over https or ssh only. The URL is not repeated: it may hold a password.
@@ -89,46 +101,55 @@ fn insecure_repository(strategy: &Strategy) -> Option<Mistake> {
 }
 
 /// A tag that can never be set, or that the promotions of several targets would fight for.
-fn invalid_tag(settings: &PromotionSettings) -> Option<Mistake> {
-    let to = settings.strategy.oci.as_ref()?;
+fn tag_mistakes(settings: &PromotionSettings) -> Vec<Mistake> {
+    let Some(to) = &settings.strategy.oci else {
+        return Vec::new();
+    };
+    let mut found = Vec::new();
     if !to.url.starts_with("oci://") {
         let text = "has a url that does not start with oci://";
-        return Some((".url".to_owned(), text.to_owned()));
-    }
-    let is_tag = |tag: &str| {
-        let is_word = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-        !tag.starts_with(['.', '-']) && !tag.is_empty() && tag.chars().all(is_word)
-    };
-    let filled = TAG_FIELDS
-        .iter()
-        .fold(to.tag.clone(), |tag, field| tag.replace(field, "x"));
-    if !is_tag(&filled) {
-        let fields = TAG_FIELDS.join(", ");
-        let text = format!(
-            "has the tag {:?}; a tag has letters, digits, `_`, `.`, `-` and the fields {fields}",
-            to.tag
-        );
-        return Some((".tag".to_owned(), text));
+        found.push((".url".to_owned(), text.to_owned()));
     }
     if to.provider.is_some() && (to.secret_ref.is_some() || to.insecure) {
         let text = "has a provider, which excludes secretRef and insecure";
-        return Some((".provider".to_owned(), text.to_owned()));
+        found.push((".provider".to_owned(), text.to_owned()));
     }
-    let is_per_target = TAG_FIELDS[1..3].iter().any(|field| to.tag.contains(field));
+    let tag = invalid_tag(&to.tag).or_else(|| unfit_tag(&to.tag, settings).map(str::to_owned));
+    found.extend(tag.map(|text| (".tag".to_owned(), text)));
+    found
+}
+
+fn invalid_tag(tag: &str) -> Option<String> {
+    let is_word = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    let filled = TAG_FIELDS
+        .iter()
+        .fold(tag.to_owned(), |tag, field| tag.replace(field, "x"));
+    let is_tag =
+        !filled.starts_with(['.', '-']) && !filled.is_empty() && filled.chars().all(is_word);
+    (!is_tag).then(|| {
+        let fields = TAG_FIELDS.join(", ");
+        format!(
+            "has the tag {tag:?}; a tag has letters, digits, `_`, `.`, `-` and the fields {fields}"
+        )
+    })
+}
+
+/// One tag for targets that are promoted one by one, or one tag per target for all at once.
+fn unfit_tag(tag: &str, settings: &PromotionSettings) -> Option<&'static str> {
+    let is_per_target = TAG_FIELDS[1..3].iter().any(|field| tag.contains(field));
     let is_split = settings.scope == Some(Scope::Target);
-    let text = match (is_split, settings.rollout.is_some(), is_per_target) {
+    match (is_split, settings.rollout.is_some(), is_per_target) {
         (true, _, false) => {
-            "has scope: Target and one tag for all; put ${cluster} or ${namespace} into it"
+            Some("has scope: Target and one tag for all; put ${cluster} or ${namespace} into it")
         }
         (_, true, false) => {
-            "has rollout and one tag for all; put ${cluster} or ${namespace} into it"
+            Some("has rollout and one tag for all; put ${cluster} or ${namespace} into it")
         }
         (false, false, true) => {
-            "has a tag per target; set scope: Target, or use ${environment} instead"
+            Some("has a tag per target; set scope: Target, or use ${environment} instead")
         }
-        _ => return None,
-    };
-    Some((".tag".to_owned(), text.to_owned()))
+        _ => None,
+    }
 }
 
 /// Inputs without a token would be answered to nobody.

@@ -363,7 +363,7 @@ fn a_freeze_is_shown_whether_or_not_something_waits() {
     let name = api::names::stop_name(Some(&pipeline), &["prod".to_owned()]);
     let text = explained(WAITING, vec![freeze(&name)]);
     assert!(
-        text.contains("resolved by `sluice thaw shop -e prod`"),
+        text.contains("resolved by `sluice thaw shop prod`"),
         "{text}"
     );
 }

@@ -362,7 +362,7 @@ fn it_is_known_who_has_to_approve_and_what_to_request() {
     let requestable = |drawing: &str| {
         let world = draw(drawing);
         let hold = world.plan().environments["prod"].hold.as_ref()?.status();
-        planner::requestable(&hold).map(str::to_owned)
+        hold.requestable
     };
     const REJECTED: &str = "dev[2.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0";
     assert_eq!(requestable(REJECTED).as_deref(), Some("2.0.0"));

@@ -13,12 +13,9 @@ use std::{
 use api::{GitopsCluster, Pipeline, Promotion};
 use apiserver::{Server, User};
 use futures::StreamExt;
-use k8s_openapi::{
-    api::{
-        core::v1::{Event, Namespace},
-        rbac::v1::{Role, RoleBinding},
-    },
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
+use k8s_openapi::api::{
+    core::v1::{Event, Namespace},
+    rbac::v1::{Role, RoleBinding},
 };
 use kube::{
     Api, Client, ResourceExt,
@@ -82,7 +79,7 @@ impl World {
         let runtime = Runtime::new().unwrap();
         let (server, client) = {
             let _inside = runtime.enter();
-            let server = Server::in_memory();
+            let server = testbed::hub::server();
             let client = server.client();
             (server, client)
         };
@@ -92,11 +89,6 @@ impl World {
         let leaves = Leaves::default();
         let reachable = leaves.clone();
         let (address, provider) = runtime.block_on(async {
-            let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-            for definition in api::crds() {
-                let parameters = PostParams::default();
-                definitions.create(&parameters, &definition).await.unwrap();
-            }
             let namespaces: Api<Namespace> = Api::all(client.clone());
             for name in ["shop", "platform"] {
                 let namespace = json!({"metadata": {"name": name}});

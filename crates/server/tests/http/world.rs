@@ -11,10 +11,7 @@ use axum::{Router, body::Body};
 use futures::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
 use http::{HeaderMap, Method, Request, StatusCode};
-use k8s_openapi::{
-    api::core::v1::Secret,
-    apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition,
-};
+use k8s_openapi::api::core::v1::Secret;
 use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams, PostParams},
@@ -58,13 +55,8 @@ impl World {
     }
 
     pub(crate) async fn with(settings: Settings) -> Self {
-        let server = Server::in_memory();
+        let server = testbed::hub::server();
         let client = server.client();
-        let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
-        for definition in api::crds() {
-            let parameters = PostParams::default();
-            definitions.create(&parameters, &definition).await.unwrap();
-        }
         let calls = Arc::default();
         let meanwhile = Meanwhile::default();
         let stop = CancellationToken::new();

@@ -122,7 +122,7 @@ impl Cluster {
     }
 
     async fn bare_in(namespace: &'static str, seed: u64) -> Self {
-        let server = Server::new(Options {
+        let server = testbed::hub::server_with(Options {
             seed: Some(seed),
             ..Options::default()
         });
@@ -171,8 +171,10 @@ impl Cluster {
     }
 
     async fn prepare(&self) {
-        for definition in api::crds() {
-            self.define(&definition).await;
+        if self.server.is_none() {
+            for definition in api::crds() {
+                self.define(&definition).await;
+            }
         }
         let name = self.namespace;
         let manifest =

@@ -24,6 +24,9 @@ pub struct HoldStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub opens_at: Option<Time>,
+    /// The revision that was rejected or failed, and that a person can request nevertheless.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub requestable: Option<String>,
 }
 
 /// A gate that keeps the next revision out.

@@ -81,11 +81,11 @@ async fn on_cluster(line: &CommandLine<'_>, id: &str) -> Option<BTreeSet<String>
         "namespace" => namespaces(&cluster).await,
         "objects" => objects(&cluster, line).await,
         "skip" => skippable_targets(&cluster, line).await,
-        "environment" | "environments" | "revision" => {
+        "environment" | "environments" | "named_environments" | "revision" | "named_revision" => {
             let pipeline = line.positionals.first()?;
             let pipeline = cluster.pipeline(pipeline).await.ok()?;
             Some(match id {
-                "revision" => revisions(&pipeline),
+                "revision" | "named_revision" => revisions(&pipeline),
                 _ => environments(&pipeline),
             })
         }

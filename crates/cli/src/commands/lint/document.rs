@@ -196,7 +196,9 @@ fn settings(spec: &PipelineSpec, document: &YamlDocument) -> Vec<Finding> {
     let found = found.map(|it| (it.field, it.is_error, it.text));
     let urls = urls::refused(spec).into_iter();
     let urls = urls.map(|it| (it.field, it.is_error, it.text));
-    let all = found.chain(urls);
+    let app = spec.app_ref.as_ref().and_then(kinds::near_miss_app);
+    let app = app.map(|(field, text)| (field.to_owned(), true, text));
+    let all = found.chain(urls).chain(app);
     all.map(|(field, is_error, text)| Finding::of_field(document, &field, (is_error, text)))
         .collect()
 }

@@ -50,8 +50,7 @@ impl ExistingObjects {
             // Without the CRDs there are none.
             Err(kube::Error::Api(status)) if status.code == 404 => {}
             Err(kube::Error::Api(status)) if status.code == 403 => {
-                let text =
-                    "what the controller found out about each Pipeline: you may not list them";
+                let text = "which Pipelines share a target, and what the controller found out about each: you may not list them";
                 existing.unreadable.push(text.to_owned());
             }
             Err(error) => return Err(cluster_error("list each Pipeline", error)),
@@ -91,6 +90,13 @@ impl ExistingObjects {
         let name = metadata["name"].as_str().unwrap_or_default();
         self.known
             .insert((kind, namespace.to_owned(), name.to_owned()));
+    }
+
+    /// The pipelines of the cluster that are not among those that are checked.
+    pub(super) fn other_pipelines(&self, checked: &[&Pipeline]) -> Vec<&Pipeline> {
+        let is_checked = |it: &&Pipeline| checked.iter().any(|other| key(other) == key(it));
+        let pipelines = self.pipelines.iter();
+        pipelines.filter(|it| !is_checked(it)).collect()
     }
 
     fn lacks(&self, kind: &'static str, namespace: &str, name: &str) -> bool {

@@ -59,7 +59,7 @@ pub(in crate::commands) fn suggested_command(
         SummaryState::Suspended if !pipeline.spec.suspend => format!("resume {name} {environment}"),
         SummaryState::Held | SummaryState::Failed => {
             let status = pipeline.status.as_ref()?.environments.get(environment)?;
-            let revision = planner::requestable(status.hold.as_ref()?)?;
+            let revision = status.hold.as_ref()?.requestable.as_deref()?;
             format!("promote {name} {environment} {revision}")
         }
         _ => return None,

@@ -56,7 +56,7 @@ fn pipeline() -> Pipeline {
         reason: "AwaitingApproval".to_owned(),
         message: "2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0"
             .to_owned(),
-        opens_at: None,
+        ..HoldStatus::default()
     });
     prod.promotion = Some(PromotionSummary {
         revision: "2.0.0".to_owned(),

@@ -130,6 +130,15 @@ impl HoldReason {
     }
 }
 
+/// What a stored reason means for its environment, as the beginning of a sentence: that it waits, or that it is
+/// ahead of its source environment and as it should be.
+pub fn hold_label(reason: &str) -> &'static str {
+    match reason == HoldReason::OlderThanRunning.word() {
+        true => "nothing newer to bring",
+        false => "waits",
+    }
+}
+
 /// Why nothing starts in one environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {

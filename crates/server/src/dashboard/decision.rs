@@ -46,6 +46,11 @@ pub(super) fn diff_of(
     all.into_iter().find(|it| it.promotion == *name)
 }
 
+/// The id of the card of a promotion, which the command palette leads to.
+pub(super) fn decision_id(promotion: &Promotion) -> String {
+    format!("decision-{}", promotion.uid().unwrap_or_default())
+}
+
 /// From and to, who asked, and the form to decide.
 pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> Element {
     let form = match context.csrf {
@@ -53,7 +58,9 @@ pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> 
         None => tag("p").class("dim").text("You may not approve this."),
     };
     tag("div")
+        .id(decision_id(promotion))
         .class("decision")
+        .with("tabindex", "-1")
         .child(
             tag("p")
                 .child(from_to(promotion))

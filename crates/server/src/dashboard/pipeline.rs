@@ -3,6 +3,7 @@
 
 mod actions;
 mod checks;
+mod failure;
 mod gates;
 mod graph;
 mod history;
@@ -127,6 +128,8 @@ impl PipelineView<'_> {
         parts.push("actions", self.actions());
         parts.push("picture", self.picture());
         for (index, environment) in self.pipeline.spec.environments.iter().enumerate() {
+            let failure = self.failure(&environment.name, index);
+            parts.push(&format!("failure-{index}"), failure);
             parts.push(&format!("next-{index}"), self.next(environment, index));
             let targets = self.environment_targets(environment, index);
             parts.push(&format!("targets-{index}"), targets);
@@ -211,6 +214,9 @@ impl PipelineView<'_> {
                     true => decision::question(promotion),
                     false => format!("{revision} on its way into {name}"),
                 }
+            }
+            (None, Some(hold)) if hold.reason == HoldReason::OlderThanRunning => {
+                format!("Nothing newer for {name}")
             }
             (None, Some(_)) => format!("Why {name} waits"),
         };
@@ -306,9 +312,13 @@ fn waiting_for(hold: &Hold) -> Element {
         .text("Resolved by: ")
         .child(sentence(&planner::shortened(&hold.resolved_by)))
         .text(".");
+    let label = match hold.reason {
+        HoldReason::OlderThanRunning => "Nothing newer to bring: ",
+        _ => "Waiting: ",
+    };
     tag("p")
         .class("hold")
-        .child(tag("strong").text("Waiting: "))
+        .child(tag("strong").text(label))
         .child(sentence(&planner::shortened(&hold.sentence)))
         .text(". ")
         .child(resolved_by.child(opens_at))
@@ -336,6 +346,7 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
         parts.html("idle"),
         tag("div")
             .class("decisions")
+            .child(numbered("failure-"))
             .child(numbered("next-"))
             .into(),
         rollout::frame(parts),

@@ -188,11 +188,13 @@ fn remarks(
     }
     if let Some(hold) = &status.hold {
         let mut clauses = hold.message.splitn(2, "; ");
-        texts.extend(
-            clauses
-                .next()
-                .map(|it| format!("waits: {it} [{}]", hold.reason)),
-        );
+        texts.extend(clauses.next().map(|it| {
+            format!(
+                "{}: {it} [{}]",
+                planner::hold_label(&hold.reason),
+                hold.reason
+            )
+        }));
         texts.extend(clauses.next().map(str::to_owned));
         if let Some(opens_at) = &hold.opens_at {
             let left = duration(opens_at.0.as_second() - now.as_second());

@@ -312,12 +312,12 @@ fn waiting_for(hold: &Hold) -> Element {
         .text("Resolved by: ")
         .child(sentence(&planner::shortened(&hold.resolved_by)))
         .text(".");
-    let label = match hold.reason {
-        HoldReason::OlderThanRunning => "Nothing newer to bring: ",
-        _ => "Waiting: ",
+    let (class, label) = match hold.reason {
+        HoldReason::OlderThanRunning => ("hold settled", "Nothing newer to bring: "),
+        _ => ("hold", "Waiting: "),
     };
     tag("p")
-        .class("hold")
+        .class(class)
         .child(tag("strong").text(label))
         .child(sentence(&planner::shortened(&hold.sentence)))
         .text(". ")

@@ -66,7 +66,10 @@ fn the_palette_leads_to_the_decision() {
         world.go(&mut browser, page);
         browser.until("document.readyState === 'complete' && typeof openPalette === 'function'");
         browser.evaluate("document.getElementById('find').click()");
-        browser.fill(".palette input", "approve prod");
+        browser.evaluate(
+            "(() => { const field = document.querySelector('.palette input'); field.value = 'approve prod';
+             field.dispatchEvent(new Event('input')) })()",
+        );
         browser.until("document.querySelector('.palette a')?.textContent.startsWith('Approve')");
         browser.evaluate("document.querySelector('.palette a').click()");
         browser.until("location.pathname === '/pipelines/shop/app'");

@@ -56,7 +56,7 @@ pub struct RanRevision {
     #[schemars(length(max = 253))]
     pub promotion: Option<String>,
     /// When it ran before it came back, oldest first, the last five times.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 5))]
     pub earlier_stays: Vec<EarlierStay>,
 }

@@ -17,7 +17,10 @@ impl PipelineView<'_> {
         let model = self.pipeline.status.as_ref();
         let failure =
             model.and_then(|it| planner::environment_failure(&self.pipeline, it, environment));
-        let Some(failure) = failure else {
+        // The map of a rollout has what failed, and what can be done about it.
+        let current = self.current_promotion(environment);
+        let is_rollout = current.is_some_and(|it| it.spec.rollout.is_some());
+        let Some(failure) = failure.filter(|_| !is_rollout) else {
             return tag("div").id(id).set("hidden", true);
         };
         let heading = format!("{id}-title");
@@ -78,8 +81,12 @@ fn facts(failure: &EnvironmentFailure<'_>) -> Element {
     let (failed, all) = failure.targets;
     let what = tag("p")
         .child(chip(failure.revision))
-        .text(format_args!(" on {failed} of {} ", counted(all, "target")))
-        .child(failure.since.map(timestamp));
+        .text(format_args!(" on {failed} of {}", counted(all, "target")))
+        .children(
+            failure
+                .since
+                .map(|at| Html::all([Html::from(", "), timestamp(at).into()])),
+        );
     let message = failure.message;
     let message = message.map(|text| tag("p").class("bad").text(text));
     let runs = match failure.still_runs.is_empty() {
@@ -90,7 +97,7 @@ fn facts(failure: &EnvironmentFailure<'_>) -> Element {
         ("Failed", Some(what)),
         ("Why", message),
         ("Still runs", Some(runs)),
-        ("What to do", Some(tag("p").text(failure.advice()))),
+        ("Next step", Some(tag("p").text(failure.advice()))),
     ];
     let rows = rows.into_iter().filter_map(|(name, value)| {
         let value = tag("dd").child(value?);

@@ -148,6 +148,7 @@ impl PipelineView<'_> {
         if let Some(frozen) = frozen.filter(|_| promotion.is_none()) {
             close_for_freeze(&mut gates, format!("{name} is {frozen}"));
         }
+        end_behind_order(&mut gates);
         gates
     }
 
@@ -317,6 +318,20 @@ fn closed_label(reason: HoldReason) -> Option<&'static str> {
         HoldReason::SourceNotVerified => "signature missing",
         _ => return None,
     })
+}
+
+/// A revision that is rejected or older does not wait for the gates behind.
+fn end_behind_order(gates: &mut [GateNode]) {
+    let is_end = |it: &GateNode| matches!(it.mark, GateMark::Failed | GateMark::Closed);
+    let order = gates.iter().position(|it| it.gate == "order" && is_end(it));
+    let Some(order) = order else { return };
+    for gate in &mut gates[order + 1..] {
+        if gate.mark == GateMark::Waits && gate.gate != "freeze" {
+            gate.mark = GateMark::NotAsked;
+            gate.sentence = None;
+            gate.opens_at = None;
+        }
+    }
 }
 
 /// Shows that an environment is frozen although nothing asks to enter it.

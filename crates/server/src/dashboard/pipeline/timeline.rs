@@ -8,6 +8,7 @@ use planner::{DAYS, DeliveryFigures, Deployment, DeploymentKind};
 use super::PipelineView;
 use crate::{
     dashboard::{
+        components::counted,
         html::{Element, tag},
         version::{colour, shortened},
     },
@@ -235,7 +236,10 @@ fn figure_list(figures: &DeliveryFigures, last: &str) -> Element {
                 .filter(|it| !it.is_zero())
                 .map(|it| item(duration(it), "lead time, median")),
         )
-        .child((figures.all > 0).then(|| item(format!("{percent} %"), "of all deployments failed")))
+        .child((figures.all > 0).then(|| {
+            let text = format!("of {} failed", counted(figures.all, "deployment"));
+            item(format!("{percent} %"), &text)
+        }))
         .child(
             figures
                 .time_to_restore

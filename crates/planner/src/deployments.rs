@@ -66,11 +66,7 @@ pub fn deployments(
         let rest = interrupted(&mut stays, failure);
         stays.extend(rest);
     }
-    for promotion in here.filter(|it| is_rollback(it)) {
-        let brought = |it: &&mut Deployment| it.promotion == promotion.metadata.name;
-        let brought = stays.iter_mut().filter(brought);
-        brought.for_each(|it| it.kind = DeploymentKind::Rollback);
-    }
+    here.for_each(|promotion| attribute(&mut stays, promotion));
     let mut found = with_stays(stays, promoted);
     if let Some(status) = status {
         found.extend(failed_releases(status, &found));
@@ -101,6 +97,20 @@ fn of_promotion(promotion: &Promotion) -> Option<Deployment> {
         until: None,
         promotion: promotion.metadata.name.clone(),
     })
+}
+
+/// Says of the stay that a promotion brought how it came. The environment also names the promotion that went back to
+/// what it still ran: that brought none.
+fn attribute(stays: &mut [Deployment], promotion: &Promotion) {
+    let created = promotion.metadata.creation_timestamp.as_ref();
+    let named = |it: &&mut Deployment| it.promotion == promotion.metadata.name;
+    for stay in stays.iter_mut().filter(named) {
+        match created.is_some_and(|at| at.0 > stay.from) {
+            true => stay.promotion = None,
+            false if is_rollback(promotion) => stay.kind = DeploymentKind::Rollback,
+            false => {}
+        }
+    }
 }
 
 /// Each time that a revision ran, as the environment remembers it.

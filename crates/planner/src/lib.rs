@@ -105,7 +105,7 @@ pub use gate::{
         ApprovalState, NotCounted, approval_state, is_change_pending, needs_another_person,
         unknown_change,
     },
-    freeze::{frozen_now, frozen_promotion},
+    freeze::{frozen_because, frozen_now, frozen_promotion},
     gate_names,
     order::requestable,
 };

@@ -338,8 +338,13 @@ fn the_promotion_of_a_stay_says_how_it_came() {
         ran: vec![ran],
         ..EnvironmentStatus::default()
     };
-    let lane = deployments("prod", Some(&status), &[back]);
+    let lane = deployments("prod", Some(&status), &[back.clone()]);
     assert_eq!(lane[0].kind, DeploymentKind::Rollback);
+    // What was there before the promotion was not brought by it.
+    back.metadata.creation_timestamp = Some(Time(at(41)));
+    let lane = deployments("prod", Some(&status), &[back]);
+    assert_eq!(lane[0].kind, DeploymentKind::Release);
+    assert_eq!(lane[0].promotion, None);
 }
 
 #[test]

@@ -310,6 +310,29 @@ mod tests {
     }
 
     #[test]
+    fn a_row_says_that_an_environment_is_frozen_while_it_is() {
+        let window = json!({"cron": "0 16 * * FRI", "window": "64h", "timeZone": "Etc/UTC"});
+        let pipeline = json!({
+            "metadata": {"name": "cart", "namespace": "shop"},
+            "spec": {"environments": [{"name": "prod", "targets": [{"namespace": "x"}]}]},
+            "status": {"freezes": [
+                {"name": "weekend", "environments": ["prod"], "times": {"closed": [window]}},
+            ]},
+        });
+        let row = PipelineRow::new(&serde_json::from_value(pipeline).unwrap());
+        let columns = Arc::new(Columns::of([&row]));
+        for (now, is_frozen) in [
+            ("2026-11-18T12:00:00Z", false),
+            ("2026-11-21T12:00:00Z", true),
+            ("2026-11-24T12:00:00Z", false),
+        ] {
+            let part = row.part(&columns, now.parse().unwrap());
+            let html = part.html.as_str();
+            assert_eq!(html.contains("frozen by weekend"), is_frozen, "{html}");
+        }
+    }
+
+    #[test]
     fn a_row_is_put_together_once_for_the_same_columns() {
         let row = row("shop", "cart");
         let columns = |names: &[&str]| {

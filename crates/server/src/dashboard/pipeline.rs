@@ -56,6 +56,7 @@ struct PipelineView<'a> {
     csrf: &'a str,
     /// The name of the viewer.
     viewer: &'a str,
+    now: planner::Timestamp,
     /// Now, to the minute: a page that shows nothing new is not sent again.
     drawn_at: planner::Timestamp,
 }
@@ -68,8 +69,9 @@ pub(super) async fn parts(
     let pipeline = visible_pipeline(app_state, viewer, key).await?;
     let promotions = promotions(app_state, key);
     let model = pipeline.status.clone().unwrap_or_default();
-    let plan = planner::plan(&pipeline, &model, &promotions, app_state.clock.now());
-    let forecast = planner::forecast(&pipeline, &model, &promotions, app_state.clock.now());
+    let now = app_state.clock.now();
+    let plan = planner::plan(&pipeline, &model, &promotions, now);
+    let forecast = planner::forecast(&pipeline, &model, &promotions, now);
     let allowed = AllowedActions::find(&viewer.caller, key, &pipeline).await?;
     let triggers = visible_triggers(app_state, &viewer.caller, &pipeline).await?;
     let shared_targets = shared_targets::warnings(app_state, viewer, &pipeline).await?;
@@ -84,7 +86,8 @@ pub(super) async fn parts(
         allowed,
         csrf: &viewer.session.csrf,
         viewer: viewer.caller.name(),
-        drawn_at: to_the_minute(app_state.clock.now()),
+        now,
+        drawn_at: to_the_minute(now),
     };
     Ok(view.parts())
 }

@@ -24,7 +24,9 @@ fn a_freeze_is_shown_where_nothing_waits() {
     browser.evaluate("document.querySelector('#counts a.frozen').click()");
     browser.shows("1 pipeline");
     world.go(&mut browser, "/pipelines/shop/invoices");
-    browser.shows(frozen);
+    browser.shows("frozen: incident 7");
+    let note = "document.querySelector('.freeze-note a').title";
+    assert_eq!(browser.evaluate(note), frozen);
     let gate = "document.querySelector('.connector .gate-freeze.waits .label')?.textContent";
     assert_eq!(browser.evaluate(gate), "frozen");
     world.set_status("invoices", &json!({"freezes": []}));

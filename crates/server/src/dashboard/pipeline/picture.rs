@@ -135,7 +135,12 @@ impl PipelineView<'_> {
     fn frozen(&self, environment: &str) -> Option<Element> {
         let plan = self.plan.environments.get(environment)?;
         let frozen = plan.frozen.as_ref()?;
-        let link = tag("a").link("/freezes").text(frozen);
+        let model = self.pipeline.status.as_ref()?;
+        let because = planner::frozen_because(model, environment, self.now)?;
+        let link = tag("a")
+            .link("/freezes")
+            .with("title", frozen)
+            .text(format_args!("frozen: {because}"));
         Some(
             tag("p")
                 .class("freeze-note")

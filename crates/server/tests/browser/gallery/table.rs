@@ -139,7 +139,7 @@ pub(super) const PAGES: &[Page] = &{
             Full,
             "pipeline-frozen-idle",
             "/pipelines/shop/invoices",
-            "frozen by stop",
+            "frozen: incident 7",
         ),
         page(
             Full,

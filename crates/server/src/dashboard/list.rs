@@ -320,7 +320,7 @@ mod tests {
             ]},
         });
         let row = PipelineRow::new(&serde_json::from_value(pipeline).unwrap());
-        let columns = Arc::new(Columns::of([&row]));
+        let columns = Arc::new(Columns::of([&row].into_iter()));
         for (now, is_frozen) in [
             ("2026-11-18T12:00:00Z", false),
             ("2026-11-21T12:00:00Z", true),

@@ -50,12 +50,18 @@ pub(crate) struct PipelineRow {
     freezes: PipelineStatus,
     head: Html,
     tail: Html,
-    /// The row with the columns and the Freezes that it was last put together for.
-    last: Mutex<Option<(Arc<Columns>, FrozenEnvironments, Arc<PagePart>)>>,
+    last: Mutex<Option<RenderedRow>>,
 }
 
-/// For each environment that is frozen, its place and by what; empty where none is.
-type FrozenEnvironments = Vec<(usize, String)>;
+/// A row, and the columns and Freezes that it was put together for.
+struct RenderedRow {
+    columns: Arc<Columns>,
+    frozen: Vec<FrozenEnvironment>,
+    part: Arc<PagePart>,
+}
+
+/// The place of an environment that is frozen, and by what.
+type FrozenEnvironment = (usize, String);
 
 /// The rows of all pipelines, rendered when a pipeline changes. Nothing is rendered before the list is
 /// first asked for.
@@ -122,7 +128,7 @@ impl PipelineRow {
     }
 
     /// The environments that are frozen.
-    pub(super) fn frozen(&self, now: Timestamp) -> FrozenEnvironments {
+    pub(super) fn frozen(&self, now: Timestamp) -> Vec<FrozenEnvironment> {
         if self.freezes.freezes.is_empty() {
             return Vec::new();
         }
@@ -135,17 +141,20 @@ impl PipelineRow {
     pub(super) fn part(&self, columns: &Arc<Columns>, now: Timestamp) -> Arc<PagePart> {
         let frozen = self.frozen(now);
         let mut last = self.last.lock();
-        let is_same =
-            |it: &&(Arc<Columns>, FrozenEnvironments, _)| it.0 == *columns && it.1 == frozen;
-        if let Some((_, _, part)) = last.as_ref().filter(is_same) {
-            return part.clone();
+        let is_same = |it: &&RenderedRow| it.columns == *columns && it.frozen == frozen;
+        if let Some(known) = last.as_ref().filter(is_same) {
+            return known.part.clone();
         }
         let part = Arc::new(PagePart::from(self.html(columns, &frozen)));
-        *last = Some((columns.clone(), frozen, part.clone()));
+        *last = Some(RenderedRow {
+            columns: columns.clone(),
+            frozen,
+            part: part.clone(),
+        });
         part
     }
 
-    fn html(&self, columns: &Columns, frozen: &FrozenEnvironments) -> Html {
+    fn html(&self, columns: &Columns, frozen: &[FrozenEnvironment]) -> Html {
         let in_column = |column: &String| {
             let index = self.environments.iter().position(|it| it == column);
             let cell = tag("td").with("data-label", column);
@@ -167,7 +176,7 @@ impl PipelineRow {
 
 impl PipelineRow {
     /// An environment, and that it is frozen.
-    fn cell(&self, index: usize, frozen: &FrozenEnvironments) -> Html {
+    fn cell(&self, index: usize, frozen: &[FrozenEnvironment]) -> Html {
         let by = frozen.iter().find(|(at, _)| *at == index);
         let sign = by.map(|(_, by)| {
             let sign = tag("span").class("frozen").with("title", by);
@@ -178,7 +187,7 @@ impl PipelineRow {
     }
 
     /// The environments without a column of their own, the first few of them.
-    fn others(&self, columns: &Columns, frozen: &FrozenEnvironments) -> Element {
+    fn others(&self, columns: &Columns, frozen: &[FrozenEnvironment]) -> Element {
         let others = self.environments.iter().enumerate();
         let others = others.filter(|(_, name)| !columns.names.contains(name));
         let others: Vec<_> = others.collect();

@@ -58,9 +58,11 @@ pub fn deployments(
     let here = promotions
         .iter()
         .filter(|it| it.spec.environment == environment);
-    let promoted: Vec<_> = here.clone().filter_map(of_promotion).collect();
+    let mut promoted: Vec<_> = here.clone().filter_map(of_promotion).collect();
     let ran = status.map(|it| it.ran.as_slice()).unwrap_or_default();
     let failures = status.map(|it| it.failures.as_slice()).unwrap_or_default();
+    let failed = failed_releases(failures, &promoted);
+    promoted.extend(failed);
     let mut stays: Vec<_> = ran.iter().flat_map(stays).collect();
     for failure in failures {
         let rest = interrupted(&mut stays, failure);
@@ -69,7 +71,6 @@ pub fn deployments(
     here.for_each(|promotion| attribute(&mut stays, promotion));
     let mut found = with_stays(stays, promoted);
     if let Some(status) = status {
-        found.extend(failed_releases(status, &found));
         found.extend(running(status, &found));
     }
     found.sort_by_key(|it| it.from);
@@ -134,7 +135,7 @@ fn stays(ran: &RanRevision) -> Vec<Deployment> {
     .collect()
 }
 
-/// The stays, and what promotions deployed besides. The times of a stay are more exact than when its promotion
+/// The stays, and what was deployed or failed besides. The times of a stay are more exact than when its promotion
 /// ended; how it came, the promotion says.
 fn with_stays(mut stays: Vec<Deployment>, promoted: Vec<Deployment>) -> Vec<Deployment> {
     let starts = |it: &Deployment| (identity(&it.revision).to_owned(), it.from);
@@ -143,7 +144,7 @@ fn with_stays(mut stays: Vec<Deployment>, promoted: Vec<Deployment>) -> Vec<Depl
     let is_same_time = |stay: &Deployment, it: &Deployment| {
         let (first, last) = (stay.from.min(it.from), stay.from.max(it.from));
         let mut starts = starts.iter();
-        !starts.any(|(revision, at)| !stay.is_of(revision) && *at > first && *at <= last)
+        !starts.any(|(revision, at)| !stay.is_of(revision) && *at > first && *at < last)
     };
     let mut found = Vec::new();
     for deployment in promoted {
@@ -179,12 +180,12 @@ fn replaced_by(first: Option<&Deployment>, promotions: &[Promotion]) -> Option<D
 }
 
 /// Failed releases that no failed promotion tells of.
-fn failed_releases(status: &EnvironmentStatus, found: &[Deployment]) -> Vec<Deployment> {
+fn failed_releases(failures: &[FailedRelease], found: &[Deployment]) -> Vec<Deployment> {
     let is_known = |revision: &str| {
         let mut failed = found.iter().filter(|it| it.kind == DeploymentKind::Failed);
         failed.any(|it| it.is_of(revision))
     };
-    let failures = status.failures.iter();
+    let failures = failures.iter();
     let failures = failures.filter(|failure| !is_known(&failure.revision));
     failures
         .filter_map(|failure| {

@@ -8,7 +8,7 @@ use api::{
 use crate::{
     evidence::is_silent,
     gate::{GateAnswer, GateVerdict},
-    hold::{HoldReason, hold_label, list},
+    hold::{HoldReason, hold_label, list, waits_further},
     hook::{how_to_sign, unsigned_report},
     inputs,
     plan::{EnvironmentPlan, Plan, Step},
@@ -228,6 +228,8 @@ fn gate_lines(says: &EnvironmentPlan, targets: &[TargetStatus]) -> Vec<String> {
     let mut lines = vec![format!("gates{}: {groups}", revision.unwrap_or_default())];
     let further = says.gates.iter().filter_map(GateAnswer::hold);
     let further = further.filter(|hold| Some(*hold) != says.hold.as_ref());
+    let held = says.hold.as_ref().map(|it| it.reason.word());
+    let further = further.filter(|_| held.is_none_or(waits_further));
     lines.extend(
         further.map(|hold| format!("also waits: {} [{}]", hold.message(), hold.reason.word())),
     );

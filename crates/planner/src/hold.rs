@@ -139,6 +139,14 @@ pub fn hold_label(reason: &str) -> &'static str {
     }
 }
 
+/// Whether a revision that is held by a stored reason also waits for other gates: not one that is older or
+/// rejected, which does not come.
+pub fn waits_further(reason: &str) -> bool {
+    let mut reasons = HoldReason::ALL.iter();
+    let reason = reasons.find(|it| it.word() == reason);
+    reason.is_none_or(|it| it.gate() != HoldReason::Rejected.gate())
+}
+
 /// Why nothing starts in one environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {

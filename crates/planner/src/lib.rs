@@ -109,7 +109,7 @@ pub use gate::{
     gate_names,
     order::requestable,
 };
-pub use hold::{Hold, HoldReason, hold_label};
+pub use hold::{Hold, HoldReason, hold_label, waits_further};
 pub use inputs::{
     InputQuestion, InputsRefusal, PublishedInput, inputs_secret, published_input,
     published_revisions, with_desired,

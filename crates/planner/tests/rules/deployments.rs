@@ -1,6 +1,11 @@
 //! Which stays the timeline of an environment has after a series of looks, a minute apart, and the figures that
 //! follow from them.
 
+use api::{
+    Promotion, Time,
+    pipeline::RequestKind,
+    promotion::{Phase, PromotionRequest, PromotionStatus},
+};
 use planner::{DeliveryFigures, Deployment, DeploymentKind, Timestamp};
 
 use crate::fold::{minute, pipeline, seen, statuses};
@@ -137,5 +142,46 @@ fn the_last_stays_of_each_revision_are_kept() {
     assert!(
         text.ends_with("back to 1.0.0 16-17, 2.0.0 17-now"),
         "{text}"
+    );
+}
+
+/// A rollback of dev that was created in one minute and ended in another.
+fn rollback(revision: &str, created: i64, ended: i64) -> Promotion {
+    let mut promotion = Promotion::default();
+    promotion.metadata.name = Some(format!("dev-{revision}-{created}"));
+    promotion.metadata.creation_timestamp = Some(Time(minute(created)));
+    promotion.spec.pipeline = "shop".to_owned();
+    promotion.spec.environment = "dev".to_owned();
+    promotion.spec.revision = revision.to_owned();
+    promotion.spec.version = revision.to_owned();
+    promotion.spec.request = Some(PromotionRequest {
+        kind: RequestKind::Rollback,
+        ..PromotionRequest::default()
+    });
+    promotion.status = Some(PromotionStatus {
+        phase: Some(Phase::Succeeded),
+        merged_at: Some(Time(minute(created))),
+        finished_at: Some(Time(minute(ended))),
+        ..PromotionStatus::default()
+    });
+    promotion
+}
+
+/// The status names the rollback as what brought the revision, which never left.
+#[test]
+fn a_rollback_to_what_still_runs_does_not_change_how_that_came() {
+    let mut pipeline = pipeline();
+    let looks = "1.0.0 ok > 1.0.0 failed 2.0.0 > 1.0.0 failed 2.0.0 > 1.0.0 ok > 3.0.0 ok";
+    let looks: Vec<_> = looks.split(" > ").map(|text| seen(text, false)).collect();
+    let mut last = statuses(&mut pipeline, &looks).pop().unwrap();
+    let promotions = [rollback("1.0.0", 2, 4)];
+    let plan = planner::plan(&pipeline, &last, &promotions, minute(5));
+    last = planner::apply(&plan, &last, minute(5));
+    let dev = &last.environments["dev"];
+    assert_eq!(dev.ran[1].promotion, promotions[0].metadata.name);
+    let found = planner::deployments("dev", Some(dev), &promotions);
+    assert_eq!(
+        lane_text(&found),
+        "1.0.0 0-1, 2.0.0 failed 1-3, back to 1.0.0 3-4, 3.0.0 4-now"
     );
 }

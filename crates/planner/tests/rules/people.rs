@@ -458,3 +458,23 @@ fn a_failed_release_says_what_still_runs_and_what_helps() {
          in git: Sluice does not write here.",
     );
 }
+
+/// What does not come does not wait for the gates behind either.
+#[test]
+fn what_is_older_or_rejected_waits_for_nothing_else() {
+    for (drawing, expected) in [
+        (
+            "dev[1.0.0 ok] > prod{manual}[2.0.0 ok]",
+            "nothing newer to bring: prod runs 2.0.0",
+        ),
+        (
+            "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\nrejected prod 2.0.0",
+            "waits: 2.0.0 was rolled back",
+        ),
+    ] {
+        let world = draw(drawing);
+        let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains("also waits"), "{text}");
+    }
+}

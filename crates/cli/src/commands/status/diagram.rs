@@ -229,6 +229,8 @@ fn further_gates(status: &EnvironmentStatus) -> Vec<String> {
     let told = status.hold.as_ref().map(|hold| hold.message.as_str());
     let further = status.gates.iter();
     let further = further.filter(|gate| Some(gate.message.as_str()) != told);
+    let held = status.hold.as_ref().map(|hold| hold.reason.as_str());
+    let further = further.filter(|_| held.is_none_or(planner::waits_further));
     further
         .map(|gate| format!("also waits: {} [{}]", gate.message, gate.reason))
         .collect()

@@ -27,7 +27,7 @@ fn a_freeze_is_shown_where_nothing_waits() {
     browser.shows("frozen: incident 7");
     let note = "document.querySelector('.freeze-note a').title";
     assert_eq!(browser.evaluate(note), frozen);
-    let gate = "document.querySelector('.connector .gate-freeze.waits .label')?.textContent";
+    let gate = "document.querySelector('.connector .gate-freeze.stopped .label')?.textContent";
     assert_eq!(browser.evaluate(gate), "frozen");
     world.set_status("invoices", &json!({"freezes": []}));
     browser.until("!document.querySelector('.freeze-note, .gate-freeze')");

@@ -342,7 +342,7 @@ fn close_for_freeze(gates: &mut Vec<GateNode>, sentence: String) {
     }
     let frozen = GateNode {
         gate: "freeze",
-        mark: GateMark::Waits,
+        mark: GateMark::Closed,
         label: "frozen".to_owned(),
         short_label: "frozen".to_owned(),
         sentence: Some(sentence),

@@ -29,9 +29,10 @@ pub use spec::{
 };
 pub use status::{
     AppStatus, CanaryState, CheckStatus, ClusterAppReference, CoveringFreeze, DesiredRevision,
-    EnvironmentStatus, Evidence, FailedRelease, GateStatus, HoldStatus, Origin, PipelineStatus,
-    PreflightProblem, PromotionSummary, Proposal, RanRevision, Report, ReportedRevision,
-    RolloutOrders, RolloutSummary, TargetProblem, TargetStatus, WaitingApproval, WaveSummary,
+    EarlierStay, EnvironmentStatus, Evidence, FailedRelease, GateStatus, HoldStatus, Origin,
+    PipelineStatus, PreflightProblem, PromotionSummary, Proposal, RanRevision, Report,
+    ReportedRevision, RolloutOrders, RolloutSummary, TargetProblem, TargetStatus, WaitingApproval,
+    WaveSummary,
 };
 
 /// Condition type: something keeps the next environment from being promoted.

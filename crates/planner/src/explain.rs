@@ -8,7 +8,7 @@ use api::{
 use crate::{
     evidence::is_silent,
     gate::{GateAnswer, GateVerdict},
-    hold::{HoldReason, list},
+    hold::{HoldReason, hold_label, list, waits_further},
     hook::{how_to_sign, unsigned_report},
     inputs,
     plan::{EnvironmentPlan, Plan, Step},
@@ -185,7 +185,9 @@ fn plan_lines(
     lines.extend(promotion.map(|line| format!("  {line}")));
     let rollout = says.rollout.as_ref().and_then(summary_text);
     lines.extend(rollout.map(|line| format!("  {line}")));
-    lines.extend(waits.as_ref().map(|waits| format!("  waits: {waits}")));
+    let label = says.hold.as_ref().map(|it| hold_label(it.reason.word()));
+    let waits = label.zip(waits);
+    lines.extend(waits.map(|(label, waits)| format!("  {label}: {waits}")));
     lines.extend(
         gate_lines(says, targets)
             .into_iter()
@@ -226,6 +228,8 @@ fn gate_lines(says: &EnvironmentPlan, targets: &[TargetStatus]) -> Vec<String> {
     let mut lines = vec![format!("gates{}: {groups}", revision.unwrap_or_default())];
     let further = says.gates.iter().filter_map(GateAnswer::hold);
     let further = further.filter(|hold| Some(*hold) != says.hold.as_ref());
+    let held = says.hold.as_ref().map(|it| it.reason.word());
+    let further = further.filter(|_| held.is_none_or(waits_further));
     lines.extend(
         further.map(|hold| format!("also waits: {} [{}]", hold.message(), hold.reason.word())),
     );

@@ -130,6 +130,23 @@ impl HoldReason {
     }
 }
 
+/// What a stored reason means for its environment, as the beginning of a sentence: that it waits, or that it is
+/// ahead of its source environment and as it should be.
+pub fn hold_label(reason: &str) -> &'static str {
+    match reason == HoldReason::OlderThanRunning.word() {
+        true => "nothing newer to bring",
+        false => "waits",
+    }
+}
+
+/// Whether a revision that is held by a stored reason also waits for other gates: not one that is older or
+/// rejected, which does not come.
+pub fn waits_further(reason: &str) -> bool {
+    let mut reasons = HoldReason::ALL.iter();
+    let reason = reasons.find(|it| it.word() == reason);
+    reason.is_none_or(|it| it.gate() != HoldReason::Rejected.gate())
+}
+
 /// Why nothing starts in one environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {

@@ -39,6 +39,7 @@ mod deployments;
 mod events;
 mod evidence;
 mod explain;
+mod failure;
 mod fold;
 mod forecast;
 mod freeze;
@@ -90,6 +91,7 @@ pub use deployments::{
 pub use events::{PipelineEvent, pipeline_events, promotion_events};
 pub use evidence::is_reported;
 pub use explain::{explain, explain_environment, promotion_lines};
+pub use failure::{EnvironmentFailure, environment_failure};
 pub use fold::{fold, needs_images};
 pub use forecast::{
     EnvironmentForecast, MissingCondition, TimedWait, forecast, forecast_environment,
@@ -103,10 +105,10 @@ pub use gate::{
         ApprovalState, NotCounted, approval_state, is_change_pending, needs_another_person,
         unknown_change,
     },
-    freeze::{frozen_now, frozen_promotion},
+    freeze::{frozen_because, frozen_now, frozen_promotion},
     gate_names,
 };
-pub use hold::{Hold, HoldReason};
+pub use hold::{Hold, HoldReason, hold_label, waits_further};
 pub use inputs::{
     InputQuestion, InputsRefusal, PublishedInput, inputs_secret, published_input,
     published_revisions, with_desired,

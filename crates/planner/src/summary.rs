@@ -208,6 +208,8 @@ fn promotion_state(status: &EnvironmentStatus) -> Option<SummaryState> {
                 false => Some(SummaryState::Promoting),
             }
         }
+        // It is ahead of its source environment: there is nothing newer to bring.
+        _ if is_reason(HoldReason::OlderThanRunning) => None,
         _ => reason.map(|_| SummaryState::Held),
     }
 }

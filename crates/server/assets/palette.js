@@ -51,6 +51,8 @@ function showResults(list, results) {
         event.stopPropagation();
         openForm(it.form);
       });
+    // Something on this page: the dialog gives the focus back, then the browser moves it there.
+    else link.addEventListener("click", () => link.hash && link.pathname === location.pathname && palette.close());
     const item = element("li", {}, link);
     item.setAttribute("role", "presentation");
     return item;

@@ -224,8 +224,17 @@ function applyChange({ set, order }) {
   if (!isComplete) return location.reload();
   moveFrom(before);
   showCount();
-  // What an action led to is soon not the newest state any more.
-  if (performance.now() > 8000) document.querySelector("main > .notice.good[role=status]")?.remove();
+  endMessages();
+}
+
+// What an action led to, or why it was refused, is not true for long once something has changed. It stays for as
+// long as people need to read it.
+
+function endMessages() {
+  for (const message of document.querySelectorAll("main > .notice[role]")) {
+    const readingTime = message.matches(".bad") ? 20000 : 8000;
+    setTimeout(() => message.remove(), Math.max(0, readingTime - performance.now()));
+  }
 }
 
 // Buttons that act are off while the connection is lost: the page may be out of date.
@@ -397,5 +406,9 @@ if (main) {
   follow();
   document.addEventListener("visibilitychange", () => (document.hidden ? stop() : follow()));
   addEventListener("pagehide", stop);
-  addEventListener("pageshow", follow);
+  addEventListener("pageshow", (event) => {
+    // A page from the history shows what was true when it was left.
+    if (event.persisted) document.querySelectorAll("main > .notice[role]").forEach((it) => it.remove());
+    follow();
+  });
 }

@@ -23,7 +23,7 @@ use crate::{
 };
 pub use desired::DesiredRevision;
 pub use gates::{CheckStatus, CoveringFreeze, GateStatus, HoldStatus, WaitingApproval};
-pub use ran::RanRevision;
+pub use ran::{EarlierStay, RanRevision};
 pub use rollout::{RolloutOrders, RolloutSummary, WaveSummary};
 pub use target::{
     AppStatus, CanaryState, ClusterAppReference, Evidence, Origin, TargetProblem, TargetStatus,
@@ -235,6 +235,10 @@ pub struct FailedRelease {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub at: Option<Time>,
+    /// When all targets were ready again, at whatever revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub ended_at: Option<Time>,
 }
 
 /// What the pipeline's source proposes for the first environment.

@@ -1,6 +1,8 @@
+use std::time::Duration;
+
 use api::{
-    Time,
-    pipeline::{Environment, RanRevision, RequestKind},
+    Pipeline, Time,
+    pipeline::{EarlierStay, Environment, PipelineStatus, RanRevision, RequestKind},
     promotion::{PromotionRequest, PromotionStatus},
 };
 
@@ -283,38 +285,76 @@ fn the_lead_time_survives_a_rollback_of_the_first_environment() {
 }
 
 #[test]
-fn the_first_environment_shows_what_ran_before_its_rollback() {
+fn what_the_environment_remembers_of_earlier_stays_counts() {
     let ran = |revision: &str, from: i64, until: Option<i64>| RanRevision {
         revision: revision.to_owned(),
         all_ready_at: Some(Time(at(from))),
         left_at: until.map(|until| Time(at(until))),
         ..RanRevision::default()
     };
+    let earlier = EarlierStay {
+        ready_at: Some(Time(at(12))),
+        left_at: Some(Time(at(29))),
+        promotion: None,
+    };
     let status = EnvironmentStatus {
         ran: vec![
-            ran("2.0", 40, None),
+            RanRevision {
+                earlier_stays: vec![earlier],
+                ..ran("2.0", 40, None)
+            },
             ran("3.0", 30, Some(39)),
             ran("1.0", 5, Some(10)),
         ],
         ..EnvironmentStatus::default()
     };
-    let lane = |created: i64| {
-        let mut into_prod = promotion("prod 2.0 ok 20");
-        into_prod.metadata.creation_timestamp = Some(Time(at(created)));
-        let all = [rollback("dev 2.0 ok 41"), into_prod];
-        let lane = deployments("dev", Some(&status), &all);
-        let starts = lane.into_iter().map(|it| (it.revision, it.from, it.until));
-        starts.collect::<Vec<_>>()
-    };
-    let entry =
-        |revision: &str, from, until: Option<i64>| (revision.to_owned(), at(from), until.map(at));
-    let known = [
-        entry("1.0", 5, Some(10)),
-        entry("2.0", 12, Some(30)),
-        entry("3.0", 30, Some(39)),
-        entry("2.0", 40, None),
+    let all = [rollback("dev 2.0 ok 41"), promotion("dev 2.0 ok 13")];
+    let lane = deployments("dev", Some(&status), &all);
+    let lane = lane
+        .iter()
+        .map(|it| (&*it.revision, it.from, it.until, it.kind));
+    let (release, back) = (DeploymentKind::Release, DeploymentKind::Rollback);
+    let expected = [
+        ("1.0", at(5), Some(at(10)), release),
+        ("2.0", at(12), Some(at(29)), release),
+        ("3.0", at(30), Some(at(39)), release),
+        ("2.0", at(40), None, back),
     ];
-    assert_eq!(lane(12), known);
-    // Without a promotion from here at that time nothing is invented.
-    assert_eq!(lane(50).len(), 3);
+    assert_eq!(lane.collect::<Vec<_>>(), expected);
+}
+
+/// A rollback is one while its promotion is still being checked.
+#[test]
+fn the_promotion_of_a_stay_says_how_it_came() {
+    let mut back = rollback("prod 1.0 ok 41");
+    back.status = None;
+    let ran = RanRevision {
+        revision: "1.0".to_owned(),
+        all_ready_at: Some(Time(at(40))),
+        promotion: back.metadata.name.clone(),
+        ..RanRevision::default()
+    };
+    let status = EnvironmentStatus {
+        ran: vec![ran],
+        ..EnvironmentStatus::default()
+    };
+    let lane = deployments("prod", Some(&status), &[back.clone()]);
+    assert_eq!(lane[0].kind, DeploymentKind::Rollback);
+    // What was there before the promotion was not brought by it.
+    back.metadata.creation_timestamp = Some(Time(at(41)));
+    let lane = deployments("prod", Some(&status), &[back]);
+    assert_eq!(lane[0].kind, DeploymentKind::Release);
+    assert_eq!(lane[0].promotion, None);
+}
+
+#[test]
+fn a_revision_that_is_promoted_again_has_one_lead_time() {
+    let all = promotions(&[
+        "dev 2.0 ok 0",
+        "prod 2.0 ok 10",
+        "prod 2.1 ok 20",
+        "prod 2.0 ok 500",
+    ]);
+    let figures = delivery_figures(&pipeline(), &PipelineStatus::default(), &all, at(900));
+    assert_eq!(figures.lead_time, Some(Duration::from_secs(10 * 60)));
 }

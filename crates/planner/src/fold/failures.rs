@@ -1,4 +1,4 @@
-//! Records which releases failed in an environment, the last one first.
+//! Records which releases failed in an environment, the last one first, and when all was well again.
 
 use api::pipeline::{FailedRelease, TargetStatus};
 
@@ -41,8 +41,14 @@ pub(super) fn remember(
             target: cut(&target_name(target), LONGEST_NAME),
             message: failure_message(target).map(str::to_owned),
             at: Some(stored(now)),
+            ended_at: None,
         };
         failures.insert(0, failure);
     }
     failures.truncate(REMEMBERED);
+    let was_ready = before.iter().all(|target| target.ready);
+    if !was_ready && after.iter().all(|target| target.ready) {
+        let open = failures.iter_mut().filter(|it| it.ended_at.is_none());
+        open.for_each(|it| it.ended_at = Some(stored(now)));
+    }
 }

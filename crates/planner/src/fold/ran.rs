@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use api::{
     Time,
-    pipeline::{RanRevision, TargetStatus},
+    pipeline::{EarlierStay, RanRevision, TargetStatus},
     revision::is_digest,
 };
 
@@ -16,6 +16,8 @@ use crate::{
 
 /// How many revisions are kept.
 pub(crate) const REMEMBERED: usize = 20;
+/// How many earlier stays of each are kept.
+const EARLIER_STAYS: usize = 5;
 
 /// Adds the revisions that targets have begun to run, and when they were ready and left. A revision that
 /// came back counts as new; one that another target ran before does not.
@@ -58,23 +60,29 @@ pub(super) fn remember(
     }
 }
 
-/// Puts a revision first. What was found out about it before still counts; when it ran does not, unless
-/// another target has run it all along.
+/// Puts a revision first. What was found out about it before still counts; when it ran is an earlier stay,
+/// unless another target has run it all along.
 fn arrive(ran: &mut Vec<RanRevision>, revision: &str, is_running: bool) {
     let known = ran.iter().position(|known| known.revision == revision);
-    let entry = known.map_or_else(|| revision.into(), |index| ran.remove(index));
-    let entry = match is_running {
-        true => entry,
-        false => RanRevision {
-            first_ready_at: None,
-            all_ready_at: None,
-            left_at: None,
-            promotion: None,
-            ..entry
-        },
-    };
+    let mut entry = known.map_or_else(|| revision.into(), |index| ran.remove(index));
+    if !is_running {
+        end_stay(&mut entry);
+    }
     ran.insert(0, entry);
     ran.truncate(REMEMBERED);
+}
+
+/// Moves the times of a revision that comes back to its earlier stays.
+fn end_stay(entry: &mut RanRevision) {
+    let (first, all) = (entry.first_ready_at.take(), entry.all_ready_at.take());
+    let stay = EarlierStay {
+        ready_at: all.or(first),
+        left_at: entry.left_at.take(),
+        promotion: entry.promotion.take(),
+    };
+    let stays = &mut entry.earlier_stays;
+    stays.extend(Some(stay).filter(|it| it.ready_at.is_some()));
+    stays.drain(..stays.len().saturating_sub(EARLIER_STAYS));
 }
 
 /// Adds what the targets tell about a revision. An entry of the version before, which is a revision and

@@ -176,6 +176,17 @@ pub fn frozen_now(model: &PipelineStatus, environment: &str, now: Timestamp) -> 
     Some(format!("{}: {effect}", frozen_by(model, environment, now)?))
 }
 
+/// Why an environment is frozen now, in few words: the reasons of its closed Freezes, or the names of those without
+/// one.
+pub fn frozen_because(model: &PipelineStatus, environment: &str, now: Timestamp) -> Option<String> {
+    let closed = closed_now(model, environment, now);
+    let words = closed.iter().map(|it| match it.reason.as_str() {
+        "" => shown_name(it),
+        reason => reason.to_owned(),
+    });
+    (!closed.is_empty()).then(|| list(&words.collect::<Vec<_>>()))
+}
+
 /// What the closed Freezes of an environment mean for a promotion that has all its approvals; nothing where none
 /// is closed.
 pub fn frozen_promotion(

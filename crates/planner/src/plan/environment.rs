@@ -140,8 +140,12 @@ fn with_promotions(input: &PlanInput<'_>, name: &str, here: &[&Promotion]) -> Ve
     let mut ran = status.map(|status| status.ran.clone()).unwrap_or_default();
     for entry in ran.iter_mut().filter(|entry| entry.promotion.is_none()) {
         let mut newest_first = here.iter().rev();
-        let brought = newest_first
-            .find(|promotion| promotion.spec.revision == entry.revision && was_merged(promotion));
+        let stays = &entry.earlier_stays;
+        let is_earlier = |name: &str| stays.iter().any(|it| it.promotion.as_deref() == Some(name));
+        let brought = newest_first.find(|promotion| {
+            let is_same = promotion.spec.revision == entry.revision && was_merged(promotion);
+            is_same && !is_earlier(&name_of(promotion))
+        });
         if let Some(promotion) = brought {
             entry.signed |= was_signed(&entry.revision);
             entry.approved |= promotion.spec.given_approvals().next().is_some();

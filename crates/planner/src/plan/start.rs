@@ -20,6 +20,7 @@ use crate::{
     gate::approvals::ApprovalQuestion,
     promotion_diff::source_range_of_new,
     promotion_phase::{is_deploying, is_unmerged, is_verifying, name_of, shown_by},
+    release::failed_revision,
     site_state::SiteState,
     time::stored,
     version_order,
@@ -145,18 +146,24 @@ pub(super) fn ordinal(site: &SiteState<'_>, revision: &str) -> i64 {
         .unwrap_or_default()
 }
 
-/// The revision that runs in the site, the newest where its targets differ.
+/// The revision that runs in the site, the newest where its targets differ. Where the site goes back to what it
+/// still runs, that is what git asks for: the release that failed or is being deployed.
 fn replaced(site: &SiteState<'_>, revision: &str) -> Option<String> {
-    let running = site.targets.iter().filter_map(|target| {
-        let other = target.revision.as_deref().filter(|it| *it != revision)?;
-        Some((target.shown_revision()?, other))
-    });
-    let assumed = site.assumed.filter(|it| *it != revision);
-    let assumed = assumed.map(|it| (shown_by(&site.promotions, it), it));
-    running
-        .chain(assumed)
-        .max_by(|(one, _), (other, _)| version_order::total(one, other))
-        .map(|(_, revision)| revision.to_owned())
+    let newest = |found: &mut dyn Iterator<Item = (String, &str)>| {
+        let others = found.filter(|(_, it)| *it != revision);
+        let newest = others.max_by(|(one, _), (other, _)| version_order::total(one, other));
+        newest.map(|(_, revision)| revision.to_owned())
+    };
+    let targets = site.targets.iter();
+    let mut running = targets
+        .filter_map(|it| Some((it.shown_revision()?, it.revision.as_deref()?)))
+        .chain(site.assumed.map(|it| (shown_by(&site.promotions, it), it)));
+    let failed = site.targets.iter().filter_map(|it| failed_revision(it));
+    let deploying = site.promotions.iter().filter(|it| is_deploying(it));
+    let mut in_git = failed
+        .map(|it| (it.to_owned(), it))
+        .chain(deploying.map(|it| (it.spec.shown_revision(), it.spec.revision.as_str())));
+    newest(&mut running).or_else(|| newest(&mut in_git))
 }
 
 /// The digest that runs in the site, where revisions are versions; nothing where its targets differ.

@@ -134,7 +134,7 @@ pub(crate) fn line(target: &TargetStatus) -> String {
 }
 
 /// The status after each look, and that looking again changes nothing.
-fn statuses(pipeline: &mut Pipeline, looks: &[ObservedPipeline]) -> Vec<PipelineStatus> {
+pub(crate) fn statuses(pipeline: &mut Pipeline, looks: &[ObservedPipeline]) -> Vec<PipelineStatus> {
     let mut statuses = Vec::new();
     for (index, seen) in looks.iter().enumerate() {
         let now = minute(index as i64);

@@ -14,6 +14,7 @@ mod canary;
 mod change;
 mod check_definition;
 mod checks;
+mod deployments;
 mod drawing;
 mod explain;
 mod feedback;

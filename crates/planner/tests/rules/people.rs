@@ -54,6 +54,13 @@ fn a_state_is_one_word() {
         "ready > held
          not yet: prod is held: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0",
     );
+    // It is ahead of dev, which went back: there is nothing newer to bring.
+    check("dev[1.0.0 ok] > prod[2.0.0 ok]", "ready > ready\nsettled");
+    check(
+        "dev[1.0.0 ok] > prod[2.0.0 broken]",
+        "ready > not ready
+         not yet: prod is not ready: prod runs 2.0.0, which is newer than 1.0.0; resolved by a newer revision or a request for 1.0.0",
+    );
     check(
         "dev[2.0.0 unreachable] > prod{suspended}[2.0.0 ok]",
         "unreadable > suspended\nnot yet: dev is unreadable: no answer",
@@ -416,4 +423,58 @@ fn a_request_that_needs_approvals_says_so_and_a_rollback_is_called_one() {
         diff[0].rollback.as_deref(),
         Some("ada requested this rollback")
     );
+}
+
+/// What failed, on how many targets, what still runs, and what to do.
+#[track_caller]
+fn check_failure(drawing: &str, expected: &str) {
+    let world = draw(drawing);
+    let model = world.model();
+    let failure = planner::environment_failure(&world.pipeline, &model, "prod");
+    let text = failure.map(|it| {
+        let (failed, all) = it.targets;
+        let runs = it.still_runs.join(", ");
+        let since = it.since.map_or("", |_| " since then");
+        let (revision, advice) = (it.revision, it.advice());
+        format!("{revision} on {failed} of {all}{since}; runs {runs}: {advice}")
+    });
+    assert_eq!(text.as_deref().unwrap_or("nothing"), expected);
+}
+
+#[test]
+fn a_failed_release_says_what_still_runs_and_what_helps() {
+    check_failure("dev[2.0.0 ok] > prod[1.0.0 ok]", "nothing");
+    check_failure(
+        "dev[2.0.0 ok] > prod[1.0.0 broken failed 2.0.0, 1.0.0 ok]\nran prod 1.0.0\nfails prod 2.0.0 1h",
+        "2.0.0 on 1 of 2 since then; runs 1.0.0: Roll back to 1.0.0, or push a fix.",
+    );
+    check_failure(
+        "dev[2.0.0 ok] > prod[- broken failed 2.0.0]",
+        "2.0.0 on 1 of 1; runs : Push a fix: a newer revision replaces the failed one.",
+    );
+    check_failure(
+        "dev[2.0.0 ok] > prod{no strategy}[1.0.0 broken failed 2.0.0]\nran prod 1.0.0",
+        "2.0.0 on 1 of 1; runs 1.0.0: Push a fix: a newer revision replaces the failed one. Or revert the change \
+         in git: Sluice does not write here.",
+    );
+}
+
+/// What does not come does not wait for the gates behind either.
+#[test]
+fn what_is_older_or_rejected_waits_for_nothing_else() {
+    for (drawing, expected) in [
+        (
+            "dev[1.0.0 ok] > prod{manual}[2.0.0 ok]",
+            "nothing newer to bring: prod runs 2.0.0",
+        ),
+        (
+            "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\nrejected prod 2.0.0",
+            "waits: 2.0.0 was rolled back",
+        ),
+    ] {
+        let world = draw(drawing);
+        let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+        assert!(text.contains(expected), "{text}");
+        assert!(!text.contains("also waits"), "{text}");
+    }
 }

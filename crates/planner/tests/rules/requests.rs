@@ -58,7 +58,7 @@ fn a_failed_release_is_rolled_back_to_the_last_good_one() {
     check(
         "dev[3.0.0 ok] > prod[2.0.0 broken failed 3.0.0]\nran prod 2.0.0 1.0.0
          request prod Rollback 2.0.0 r1",
-        "start prod 2.0.0 instead of nothing
+        "start prod 2.0.0 instead of 3.0.0
          prod rejects 3.0.0
          prod request r1: bringing 2.0.0",
     );
@@ -138,7 +138,7 @@ fn a_rollback_to_what_runs_stops_what_is_on_its_way() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Deploying merged 1m\nrequest prod Rollback 1.0.0 r1",
         "supersede prod 2.0.0
-         start prod 1.0.0 instead of nothing
+         start prod 1.0.0 instead of 2.0.0
          prod rejects 2.0.0
          prod request r1: bringing 1.0.0",
     );

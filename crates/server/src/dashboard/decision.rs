@@ -10,7 +10,7 @@ use runtime::ObjectKey;
 
 use super::{
     components::{address, hidden_field, screen_reader_text, timestamp},
-    html::{Element, tag},
+    html::{Element, Html, tag},
     version::{chip, shortened},
 };
 
@@ -46,6 +46,11 @@ pub(super) fn diff_of(
     all.into_iter().find(|it| it.promotion == *name)
 }
 
+/// The id of the card of a promotion, which the command palette leads to.
+pub(super) fn decision_id(promotion: &Promotion) -> String {
+    format!("decision-{}", promotion.uid().unwrap_or_default())
+}
+
 /// From and to, who asked, and the form to decide.
 pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> Element {
     let form = match context.csrf {
@@ -53,7 +58,9 @@ pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> 
         None => tag("p").class("dim").text("You may not approve this."),
     };
     tag("div")
+        .id(decision_id(promotion))
         .class("decision")
+        .with("tabindex", "-1")
         .child(
             tag("p")
                 .child(from_to(promotion))
@@ -63,18 +70,16 @@ pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> 
         .child(form)
 }
 
-/// `6.1.0 → 6.2.0`.
+/// `6.1.0 → 6.2.0`, or only `6.2.0` where it is not known that something is replaced.
 pub(super) fn from_to(promotion: &Promotion) -> Element {
     let spec = &promotion.spec;
-    let from = match spec.replaces.as_deref() {
-        Some(replaced) => chip(replaced),
-        None => tag("span").class("dim").text("nothing"),
-    };
+    let replaced = spec.replaces.as_deref().map(|replaced| {
+        let arrow = tag("span").with("aria-hidden", "true").text(" → ");
+        Html::all([chip(replaced), arrow, screen_reader_text(" to ")])
+    });
     tag("span")
         .class("from-to")
-        .child(from)
-        .child(tag("span").with("aria-hidden", "true").text(" → "))
-        .child(screen_reader_text(" to "))
+        .children(replaced)
         .child(chip(&spec.shown_revision()))
 }
 

@@ -12,8 +12,8 @@ use kube::ResourceExt;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    ErrorPage, approvals, clusters::apps_on, components::address, list, sign_in::Viewer,
-    version::shortened,
+    ErrorPage, approvals, clusters::apps_on, components::address, decision::decision_id, list,
+    sign_in::Viewer, version::shortened,
 };
 use crate::{AppState, access::CLUSTERS, caches::pipeline_of, problem::Problem};
 
@@ -104,7 +104,7 @@ async fn decisions(
         is_found.then(|| FoundPage {
             title,
             hint: "awaits approval".to_owned(),
-            address: address(&key),
+            address: format!("{}#{}", address(&key), decision_id(promotion)),
         })
     });
     Ok(found.take(MAX_RESULTS).collect())

@@ -7,12 +7,14 @@ mod row;
 
 use std::{collections::BTreeSet, sync::Arc};
 
+use jiff::Timestamp;
 use planner::SummaryState;
 
 use super::{
     components::{counted, empty_state, page_links, state_icon},
     create,
     html::{Element, Html, tag},
+    icons,
     page::{PagePart, PageParts},
     sign_in::Viewer,
 };
@@ -57,9 +59,11 @@ pub(super) async fn parts(
     let may_propose = create::may_propose(app_state, viewer).await?;
     let mut parts = PageParts::default();
     parts.push("create", create_links(may_propose));
-    parts.push("counts", counts(&visible, filter));
+    let now = app_state.clock.now();
+    parts.push("counts", counts(&visible, filter, now));
     parts.push("namespaces", namespaces(&visible));
-    let mut found: Vec<_> = visible.iter().filter(|row| filter.matches(row)).collect();
+    let matching = visible.iter().filter(|row| filter.matches(row, now));
+    let mut found: Vec<_> = matching.collect();
     filter.sort(&mut found);
     let pages = found.len().div_ceil(PAGE_SIZE).max(1);
     let page = filter.page().min(pages - 1);
@@ -77,7 +81,7 @@ pub(super) async fn parts(
     let shown = &shown[..shown.len().min(PAGE_SIZE)];
     let columns = Arc::new(Columns::of(shown.iter().map(|row| &***row)));
     parts.push("columns", columns.head());
-    parts.rows = rows(shown, &columns, filter);
+    parts.rows = rows(shown, &columns, filter, now);
     Ok(parts)
 }
 
@@ -86,6 +90,7 @@ fn rows(
     shown: &[&Arc<PipelineRow>],
     columns: &Arc<Columns>,
     filter: &PipelineFilter,
+    now: Timestamp,
 ) -> Vec<(Arc<str>, Arc<PagePart>)> {
     let namespaces: BTreeSet<_> = shown.iter().map(|row| &row.key.namespace).collect();
     let is_grouped = filter.is_by_namespace() && namespaces.len() > 1;
@@ -103,7 +108,7 @@ fn rows(
             let html = tag("tr").id(&id).class("group-row").child(name);
             rows.push((id.into(), Arc::new(PagePart::from(Html::from(html)))));
         }
-        rows.push((row.id.clone(), row.part(columns)));
+        rows.push((row.id.clone(), row.part(columns, now)));
     }
     rows
 }
@@ -165,45 +170,52 @@ fn no_match() -> Element {
     )
 }
 
-/// How many pipelines have an environment in each state, each a link that filters by it.
-fn counts(visible: &[Arc<PipelineRow>], filter: &PipelineFilter) -> Element {
+/// How many pipelines have an environment in each state, and a frozen one; each a link that filters by it.
+fn counts(visible: &[Arc<PipelineRow>], filter: &PipelineFilter, now: Timestamp) -> Element {
     let of = |state: &SummaryState| {
-        visible
-            .iter()
-            .filter(|row| row.states.contains(state))
-            .count()
+        let has = |row: &&Arc<PipelineRow>| row.states.contains(state);
+        visible.iter().filter(has).count()
     };
-    let tile = |state: Option<SummaryState>, count: usize| {
-        let name = state.map_or("all", SummaryState::word);
-        let class = state.map_or("all", SummaryState::id);
-        let zero = if count == 0 { " zero" } else { "" };
-        let word = tag("span").child(state.map(state_icon)).text(name);
-        let mut link = tag("a")
-            .link(&filter.with_state(state).address(0))
-            .class(format_args!("{class}{zero}"))
-            .child(tag("b").text(count))
-            .child(word);
-        if filter.state() == state {
-            link = link.with("aria-current", "true");
-        }
-        tag("li").child(link)
-    };
-    let states = SummaryState::ALL
-        .into_iter()
-        .map(|state| (state, of(&state)));
+    let states = SummaryState::ALL.into_iter().map(|it| (it, of(&it)));
     let is_shown = |(state, count): &(SummaryState, usize)| {
         *count > 0 || USUAL.contains(state) || filter.state() == Some(*state)
     };
+    let states = states.filter(is_shown).map(|(state, count)| {
+        let word = tag("span").child(state_icon(state)).text(state.word());
+        let address = filter.with_state(Some(state)).address(0);
+        let is_current = filter.state() == Some(state);
+        tile((state.id(), count), word, &address, is_current)
+    });
+    let frozen = visible.iter().filter(|row| !row.frozen(now).is_empty());
+    let frozen = frozen.count();
+    let frozen = (frozen > 0 || filter.is_frozen()).then(|| {
+        let word = tag("span").child(icons::gate("freeze")).text("frozen");
+        let address = filter.with_frozen().address(0);
+        tile(("frozen", frozen), word, &address, filter.is_frozen())
+    });
+    let all = filter.with_state(None).address(0);
+    let is_all = filter.state().is_none() && !filter.is_frozen();
+    let word = tag("span").text("all");
     tag("ul")
         .id("counts")
         .class("tiles")
         .with("aria-label", "By state")
-        .child(tile(None, visible.len()))
-        .children(
-            states
-                .filter(is_shown)
-                .map(|(state, count)| tile(Some(state), count)),
-        )
+        .child(tile(("all", visible.len()), word, &all, is_all))
+        .children(states)
+        .child(frozen)
+}
+
+fn tile((class, count): (&str, usize), word: Element, address: &str, is_current: bool) -> Element {
+    let zero = if count == 0 { " zero" } else { "" };
+    let mut link = tag("a")
+        .link(address)
+        .class(format_args!("{class}{zero}"))
+        .child(tag("b").text(count))
+        .child(word);
+    if is_current {
+        link = link.with("aria-current", "true");
+    }
+    tag("li").child(link)
 }
 
 /// The page around the rows.
@@ -266,7 +278,7 @@ mod tests {
         let mut shown: Vec<_> = rows.iter().collect();
         filter.sort(&mut shown);
         let columns = Arc::new(Columns::of(shown.iter().map(|row| &***row)));
-        let all = super::rows(&shown, &columns, &filter);
+        let all = super::rows(&shown, &columns, &filter, Timestamp::UNIX_EPOCH);
         let ids: Vec<_> = all.iter().map(|(id, _)| &**id).collect();
         ids.join(" ")
     }
@@ -298,6 +310,29 @@ mod tests {
     }
 
     #[test]
+    fn a_row_says_that_an_environment_is_frozen_while_it_is() {
+        let window = json!({"cron": "0 16 * * FRI", "window": "64h", "timeZone": "Etc/UTC"});
+        let pipeline = json!({
+            "metadata": {"name": "cart", "namespace": "shop"},
+            "spec": {"environments": [{"name": "prod", "targets": [{"namespace": "x"}]}]},
+            "status": {"freezes": [
+                {"name": "weekend", "environments": ["prod"], "times": {"closed": [window]}},
+            ]},
+        });
+        let row = PipelineRow::new(&serde_json::from_value(pipeline).unwrap());
+        let columns = Arc::new(Columns::of([&row].into_iter()));
+        for (now, is_frozen) in [
+            ("2026-11-18T12:00:00Z", false),
+            ("2026-11-21T12:00:00Z", true),
+            ("2026-11-24T12:00:00Z", false),
+        ] {
+            let part = row.part(&columns, now.parse().unwrap());
+            let html = part.html.as_str();
+            assert_eq!(html.contains("frozen by weekend"), is_frozen, "{html}");
+        }
+    }
+
+    #[test]
     fn a_row_is_put_together_once_for_the_same_columns() {
         let row = row("shop", "cart");
         let columns = |names: &[&str]| {
@@ -306,9 +341,10 @@ mod tests {
                 has_others: true,
             })
         };
-        let first = row.part(&columns(&["dev"]));
-        assert!(Arc::ptr_eq(&first, &row.part(&columns(&["dev"]))));
-        let other = row.part(&columns(&["prod"]));
+        let now = Timestamp::UNIX_EPOCH;
+        let first = row.part(&columns(&["dev"]), now);
+        assert!(Arc::ptr_eq(&first, &row.part(&columns(&["dev"]), now)));
+        let other = row.part(&columns(&["prod"]), now);
         assert_ne!(first.version, other.version);
         for part in [first, other] {
             let html = part.html.as_str();

@@ -3,6 +3,7 @@
 
 mod actions;
 mod checks;
+mod failure;
 mod gates;
 mod graph;
 mod history;
@@ -55,6 +56,7 @@ struct PipelineView<'a> {
     csrf: &'a str,
     /// The name of the viewer.
     viewer: &'a str,
+    now: planner::Timestamp,
     /// Now, to the minute: a page that shows nothing new is not sent again.
     drawn_at: planner::Timestamp,
 }
@@ -67,8 +69,9 @@ pub(super) async fn parts(
     let pipeline = visible_pipeline(app_state, viewer, key).await?;
     let promotions = promotions(app_state, key);
     let model = pipeline.status.clone().unwrap_or_default();
-    let plan = planner::plan(&pipeline, &model, &promotions, app_state.clock.now());
-    let forecast = planner::forecast(&pipeline, &model, &promotions, app_state.clock.now());
+    let now = app_state.clock.now();
+    let plan = planner::plan(&pipeline, &model, &promotions, now);
+    let forecast = planner::forecast(&pipeline, &model, &promotions, now);
     let allowed = AllowedActions::find(&viewer.caller, key, &pipeline).await?;
     let triggers = visible_triggers(app_state, &viewer.caller, &pipeline).await?;
     let shared_targets = shared_targets::warnings(app_state, viewer, &pipeline).await?;
@@ -83,7 +86,8 @@ pub(super) async fn parts(
         allowed,
         csrf: &viewer.session.csrf,
         viewer: viewer.caller.name(),
-        drawn_at: to_the_minute(app_state.clock.now()),
+        now,
+        drawn_at: to_the_minute(now),
     };
     Ok(view.parts())
 }
@@ -127,6 +131,8 @@ impl PipelineView<'_> {
         parts.push("actions", self.actions());
         parts.push("picture", self.picture());
         for (index, environment) in self.pipeline.spec.environments.iter().enumerate() {
+            let failure = self.failure(&environment.name, index);
+            parts.push(&format!("failure-{index}"), failure);
             parts.push(&format!("next-{index}"), self.next(environment, index));
             let targets = self.environment_targets(environment, index);
             parts.push(&format!("targets-{index}"), targets);
@@ -211,6 +217,9 @@ impl PipelineView<'_> {
                     true => decision::question(promotion),
                     false => format!("{revision} on its way into {name}"),
                 }
+            }
+            (None, Some(hold)) if hold.reason == HoldReason::OlderThanRunning => {
+                format!("Nothing newer for {name}")
             }
             (None, Some(_)) => format!("Why {name} waits"),
         };
@@ -306,9 +315,13 @@ fn waiting_for(hold: &Hold) -> Element {
         .text("Resolved by: ")
         .child(sentence(&planner::shortened(&hold.resolved_by)))
         .text(".");
+    let (class, label) = match hold.reason {
+        HoldReason::OlderThanRunning => ("hold settled", "Nothing newer to bring: "),
+        _ => ("hold", "Waiting: "),
+    };
     tag("p")
-        .class("hold")
-        .child(tag("strong").text("Waiting: "))
+        .class(class)
+        .child(tag("strong").text(label))
         .child(sentence(&planner::shortened(&hold.sentence)))
         .text(". ")
         .child(resolved_by.child(opens_at))
@@ -336,6 +349,7 @@ pub(super) fn frame(key: &ObjectKey, parts: &PageParts) -> Html {
         parts.html("idle"),
         tag("div")
             .class("decisions")
+            .child(numbered("failure-"))
             .child(numbered("next-"))
             .into(),
         rollout::frame(parts),

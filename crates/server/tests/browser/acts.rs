@@ -313,7 +313,7 @@ fn one_of_two_approvals_does_not_let_it_in() {
     // What nobody asked for is not said to have passed.
     browser.evaluate("document.getElementById('gates-1').open = true");
     let signature = "[...document.querySelectorAll('#gates-1 .gate')].map((it) => it.innerText)
-        .some((it) => it.includes('signature verified') && it.includes('not required'))";
+        .some((it) => it.includes('signature of the source') && it.includes('not required'))";
     browser.until(signature);
     world.go(&mut browser, "/login");
     browser.fill("#token", "bob");

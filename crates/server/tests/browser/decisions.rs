@@ -55,6 +55,33 @@ fn an_outdated_decision_keeps_the_note_and_cannot_be_approved() {
 }
 
 #[test]
+fn the_palette_leads_to_the_decision() {
+    let Some(mut browser) = Chromium::start() else {
+        return;
+    };
+    let world = waiting(&["app"]);
+    world.sign_in(&mut browser, OWNER);
+    // From another page, and on the page itself.
+    for page in ["/clusters", "/pipelines/shop/app"] {
+        world.go(&mut browser, page);
+        browser.until("document.readyState === 'complete' && typeof openPalette === 'function'");
+        browser.evaluate("document.getElementById('find').click()");
+        browser.evaluate(
+            "(() => { const field = document.querySelector('.palette input'); field.value = 'approve prod';
+             field.dispatchEvent(new Event('input')) })()",
+        );
+        browser.until("document.querySelector('.palette a')?.textContent.startsWith('Approve')");
+        browser.evaluate("document.querySelector('.palette a').click()");
+        browser.until("location.pathname === '/pipelines/shop/app'");
+        browser.until("document.activeElement.matches('.decision')");
+        assert_eq!(
+            browser.evaluate("Boolean(document.querySelector('dialog[open]'))"),
+            false
+        );
+    }
+}
+
+#[test]
 fn a_note_survives_an_update_of_the_same_decision() {
     let Some(mut browser) = Chromium::start() else {
         return;

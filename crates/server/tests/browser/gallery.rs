@@ -12,7 +12,7 @@ use testbed::browser::{ACCESSIBILITY_CHECK, Chromium};
 
 use crate::world::{OWNER, World};
 
-pub(crate) use objects::{shop_on, states, target};
+pub(crate) use objects::{frozen_without_release, rolled_back, shop_on, states, target};
 use table::{PAGES, Page, Setting};
 
 /// Addresses that are no pages: redirects, streams, JSON and files.

@@ -23,4 +23,5 @@ mod oidc_settings;
 mod pages;
 mod phone;
 mod rollouts;
+mod states;
 mod world;

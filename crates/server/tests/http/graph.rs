@@ -78,7 +78,7 @@ async fn the_page_draws_branches_and_says_in_words_what_comes_after_what() {
     }
     assert!(third.contains("after eu, us"), "{third}");
     assert!(
-        third.contains("eu, us ready"),
+        third.contains("readiness of eu, us"),
         "the gate names both: {third}"
     );
     let hold = "no revision is verified in each of eu and us: eu has 5.0.0 and us has 4.0.0";

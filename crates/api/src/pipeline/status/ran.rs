@@ -55,6 +55,29 @@ pub struct RanRevision {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub promotion: Option<String>,
+    /// When it ran before it came back, oldest first, the last five times.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 5))]
+    pub earlier_stays: Vec<EarlierStay>,
+}
+
+/// A time in which a revision ran, before another one took its place and it came back.
+#[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
+#[serde(rename_all = "camelCase", default)]
+#[schemars(!default)]
+pub struct EarlierStay {
+    /// When all targets were ready at it, or the first one if never all were.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub ready_at: Option<Time>,
+    /// When the last target left it for another revision.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "schema::time", default)]
+    pub left_at: Option<Time>,
+    /// The Promotion that brought it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub promotion: Option<String>,
 }
 
 impl RanRevision {

@@ -188,11 +188,13 @@ fn remarks(
     }
     if let Some(hold) = &status.hold {
         let mut clauses = hold.message.splitn(2, "; ");
-        texts.extend(
-            clauses
-                .next()
-                .map(|it| format!("waits: {it} [{}]", hold.reason)),
-        );
+        texts.extend(clauses.next().map(|it| {
+            format!(
+                "{}: {it} [{}]",
+                planner::hold_label(&hold.reason),
+                hold.reason
+            )
+        }));
         texts.extend(clauses.next().map(str::to_owned));
         if let Some(opens_at) = &hold.opens_at {
             let left = duration(opens_at.0.as_second() - now.as_second());
@@ -227,6 +229,8 @@ fn further_gates(status: &EnvironmentStatus) -> Vec<String> {
     let told = status.hold.as_ref().map(|hold| hold.message.as_str());
     let further = status.gates.iter();
     let further = further.filter(|gate| Some(gate.message.as_str()) != told);
+    let held = status.hold.as_ref().map(|hold| hold.reason.as_str());
+    let further = further.filter(|_| held.is_none_or(planner::waits_further));
     further
         .map(|gate| format!("also waits: {} [{}]", gate.message, gate.reason))
         .collect()

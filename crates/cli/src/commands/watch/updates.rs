@@ -98,7 +98,11 @@ fn changes(before: &Pipeline, now: &Pipeline) -> Vec<String> {
         let hold_before = before.and_then(|before| before.hold.as_ref());
         match &environment.hold {
             Some(hold) if hold_before.map(|it| &it.message) != Some(&hold.message) => {
-                texts.push(format!("{name}: waits: {} [{}]", hold.message, hold.reason));
+                let label = planner::hold_label(&hold.reason);
+                texts.push(format!(
+                    "{name}: {label}: {} [{}]",
+                    hold.message, hold.reason
+                ));
             }
             None if hold_before.is_some() => texts.push(format!("{name}: no longer waits")),
             _ => {}

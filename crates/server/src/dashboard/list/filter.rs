@@ -2,6 +2,7 @@
 
 use std::{cmp::Reverse, sync::Arc};
 
+use jiff::Timestamp;
 use planner::SummaryState;
 use serde::Deserialize;
 
@@ -22,7 +23,22 @@ pub(in crate::dashboard) struct PipelineFilter {
     page: Option<usize>,
 }
 
+/// What the filter has instead of a state for pipelines with a frozen environment.
+const FROZEN: &str = "frozen";
+
 impl PipelineFilter {
+    /// Whether only pipelines with a frozen environment are shown.
+    pub(super) fn is_frozen(&self) -> bool {
+        self.state == FROZEN
+    }
+
+    pub(super) fn with_frozen(&self) -> Self {
+        Self {
+            state: FROZEN.to_owned(),
+            ..self.clone()
+        }
+    }
+
     pub(super) fn state(&self) -> Option<SummaryState> {
         SummaryState::from_id(&self.state)
     }
@@ -40,8 +56,9 @@ impl PipelineFilter {
         self.page.unwrap_or(1).saturating_sub(1)
     }
 
-    pub(super) fn matches(&self, row: &PipelineRow) -> bool {
+    pub(super) fn matches(&self, row: &PipelineRow, now: Timestamp) -> bool {
         let is_state = self.state().is_none_or(|state| row.states.contains(&state));
+        let is_state = is_state && (!self.is_frozen() || !row.frozen(now).is_empty());
         let namespace = self.namespace.trim();
         let is_here = namespace.is_empty() || row.key.namespace == namespace;
         let mut words = self.q.split_whitespace();
@@ -99,7 +116,8 @@ impl PipelineFilter {
             let label = tag("label").with("for", name).text(label);
             tag("span").class("field").child(label).child(input)
         };
-        let state = self.state().map(|state| hidden_field("state", state.id()));
+        let is_known = self.state().is_some() || self.is_frozen();
+        let state = is_known.then(|| hidden_field("state", &self.state));
         tag("form")
             .class("filter")
             .with("role", "search")

@@ -6,7 +6,7 @@ use std::{
     sync::{Arc, OnceLock},
 };
 
-use api::Pipeline;
+use api::{Pipeline, pipeline::PipelineStatus};
 use jiff::Timestamp;
 use parking_lot::Mutex;
 use planner::SummaryState;
@@ -19,6 +19,7 @@ use crate::{
             address, external_link, pull_request_label, screen_reader_text, state_icon, timestamp,
         },
         html::{Element, Html, is_address, tag},
+        icons,
         page::PagePart,
         version::{colour, shortened},
     },
@@ -45,11 +46,22 @@ pub(crate) struct PipelineRow {
     pub(super) environments: Vec<String>,
     /// One for each environment.
     cells: Vec<Html>,
+    /// A status with the Freezes and nothing else: whether they are closed depends on the time.
+    freezes: PipelineStatus,
     head: Html,
     tail: Html,
-    /// The row with the columns that it was last put together for.
-    last: Mutex<Option<(Arc<Columns>, Arc<PagePart>)>>,
+    last: Mutex<Option<RenderedRow>>,
 }
+
+/// A row, and the columns and Freezes that it was put together for.
+struct RenderedRow {
+    columns: Arc<Columns>,
+    frozen: Vec<FrozenEnvironment>,
+    part: Arc<PagePart>,
+}
+
+/// The place of an environment that is frozen, and by what.
+type FrozenEnvironment = (usize, String);
 
 /// The rows of all pipelines, rendered when a pipeline changes. Nothing is rendered before the list is
 /// first asked for.
@@ -90,6 +102,14 @@ impl PipelineRow {
             text: text.to_lowercase(),
             environments: cells.iter().map(|cell| cell.name.to_owned()).collect(),
             cells: cells.iter().map(|it| cell(it).into()).collect(),
+            freezes: PipelineStatus {
+                freezes: pipeline
+                    .status
+                    .as_ref()
+                    .map(|it| it.freezes.clone())
+                    .unwrap_or_default(),
+                ..PipelineStatus::default()
+            },
             head: head(&key, pipeline).into(),
             tail: Html::all([
                 tag("td").child(why(pipeline)),
@@ -107,27 +127,43 @@ impl PipelineRow {
         &self.text
     }
 
-    /// The row with a cell for each column.
-    pub(super) fn part(&self, columns: &Arc<Columns>) -> Arc<PagePart> {
-        let mut last = self.last.lock();
-        if let Some((_, part)) = last.as_ref().filter(|(of, _)| of == columns) {
-            return part.clone();
+    /// The environments that are frozen.
+    pub(super) fn frozen(&self, now: Timestamp) -> Vec<FrozenEnvironment> {
+        if self.freezes.freezes.is_empty() {
+            return Vec::new();
         }
-        let part = Arc::new(PagePart::from(self.html(columns)));
-        *last = Some((columns.clone(), part.clone()));
+        let names = self.environments.iter().enumerate();
+        let frozen = names.map(|(at, name)| (at, planner::frozen_now(&self.freezes, name, now)));
+        frozen.filter_map(|(at, by)| Some((at, by?))).collect()
+    }
+
+    /// The row with a cell for each column.
+    pub(super) fn part(&self, columns: &Arc<Columns>, now: Timestamp) -> Arc<PagePart> {
+        let frozen = self.frozen(now);
+        let mut last = self.last.lock();
+        let is_same = |it: &&RenderedRow| it.columns == *columns && it.frozen == frozen;
+        if let Some(known) = last.as_ref().filter(is_same) {
+            return known.part.clone();
+        }
+        let part = Arc::new(PagePart::from(self.html(columns, &frozen)));
+        *last = Some(RenderedRow {
+            columns: columns.clone(),
+            frozen,
+            part: part.clone(),
+        });
         part
     }
 
-    fn html(&self, columns: &Columns) -> Html {
+    fn html(&self, columns: &Columns, frozen: &[FrozenEnvironment]) -> Html {
         let in_column = |column: &String| {
             let index = self.environments.iter().position(|it| it == column);
             let cell = tag("td").with("data-label", column);
             match index {
-                Some(index) => cell.child(self.cells[index].clone()),
+                Some(index) => cell.child(self.cell(index, frozen)),
                 None => tag("td"),
             }
         };
-        let others = columns.has_others.then(|| self.others(columns));
+        let others = columns.has_others.then(|| self.others(columns, frozen));
         tag("tr")
             .id(&self.id)
             .child(self.head.clone())
@@ -139,15 +175,26 @@ impl PipelineRow {
 }
 
 impl PipelineRow {
+    /// An environment, and that it is frozen.
+    fn cell(&self, index: usize, frozen: &[FrozenEnvironment]) -> Html {
+        let by = frozen.iter().find(|(at, _)| *at == index);
+        let sign = by.map(|(_, by)| {
+            let sign = tag("span").class("frozen").with("title", by);
+            let sign = sign.child(icons::gate("freeze")).text("frozen");
+            tag("span").class("cell").child(sign)
+        });
+        Html::all([self.cells[index].clone(), Html::from(sign)])
+    }
+
     /// The environments without a column of their own, the first few of them.
-    fn others(&self, columns: &Columns) -> Element {
-        let others = self.environments.iter().zip(&self.cells);
-        let others = others.filter(|(name, _)| !columns.names.contains(name));
+    fn others(&self, columns: &Columns, frozen: &[FrozenEnvironment]) -> Element {
+        let others = self.environments.iter().enumerate();
+        let others = others.filter(|(_, name)| !columns.names.contains(name));
         let others: Vec<_> = others.collect();
         let more = others.len().saturating_sub(MAX_OTHERS);
-        let shown = others.iter().take(MAX_OTHERS).map(|(name, cell)| {
+        let shown = others.iter().take(MAX_OTHERS).map(|(index, name)| {
             let name = tag("span").class("env").text(name);
-            let cell = (*cell).clone();
+            let cell = self.cell(*index, frozen);
             tag("div").class("cell").child(name).child(cell)
         });
         let more = (more > 0).then(|| tag("small").text(format_args!("and {more} more")));

@@ -136,13 +136,20 @@ impl PipelineView<'_> {
             approvals: (given, needed),
             is_covered: self.is_covered_by_freeze(name),
         };
-        let answers = self.plan.environments.get(name);
-        let answers = answers.map(|it| it.gates.as_slice()).unwrap_or_default();
-        match (answers.is_empty(), promotion.is_some()) {
+        let plan = self.plan.environments.get(name);
+        let answers = plan.map(|it| it.gates.as_slice()).unwrap_or_default();
+        let mut gates = match (answers.is_empty(), promotion.is_some()) {
             (true, true) => labels.settled(GateMark::Passed),
             (true, false) => labels.settled(GateMark::Idle),
             (false, _) => answers.iter().map(|it| labels.node(it)).collect(),
+        };
+        // Where nothing is promoted, no gate was asked about the Freeze.
+        let frozen = plan.and_then(|it| it.frozen.as_ref());
+        if let Some(frozen) = frozen.filter(|_| promotion.is_none()) {
+            close_for_freeze(&mut gates, format!("{name} is {frozen}"));
         }
+        end_behind_order(&mut gates);
+        gates
     }
 
     /// The gates into an environment with each answer.
@@ -256,23 +263,23 @@ impl GateLabels<'_> {
     /// What a gate asks for, without what its place in the picture says.
     fn short_label(&self, gate: &str) -> String {
         match gate {
-            "readiness" => "ready".to_owned(),
+            "readiness" => "readiness".to_owned(),
             "verified" => "checks".to_owned(),
-            "signature" => "signed".to_owned(),
+            "signature" => "signature".to_owned(),
             _ => self.label(gate),
         }
     }
 
-    /// What a gate asks for, in few words.
+    /// What a gate asks for, in few words. They name it, and do not read as its state.
     fn label(&self, gate: &str) -> String {
         let text = match gate {
-            "valid" => "pipeline is valid",
-            "suspended" => "not suspended",
-            "targets" => "targets are known",
+            "valid" => "valid pipeline",
+            "suspended" => "no suspension",
+            "targets" => "known targets",
             "turn" => "its turn",
             "readiness" => match &self.source {
-                Some(source) => return format!("{source} ready"),
-                None => "source ready",
+                Some(source) => return format!("readiness of {source}"),
+                None => "readiness of the source",
             },
             "verified" => match &self.source {
                 Some(source) => return format!("checks of {source}"),
@@ -283,8 +290,8 @@ impl GateLabels<'_> {
                 Some(soak) => return format!("soak {soak}"),
                 None => "soak time",
             },
-            "order" => "newer and not rejected",
-            "signature" => "signature verified",
+            "order" => "order of versions",
+            "signature" => "signature of the source",
             "freeze" => "no freeze",
             "approvals" => match self.approvals {
                 (_, 1) => "approval",
@@ -311,6 +318,45 @@ fn closed_label(reason: HoldReason) -> Option<&'static str> {
         HoldReason::SourceNotVerified => "signature missing",
         _ => return None,
     })
+}
+
+/// A revision that is rejected or older does not wait for the gates behind.
+fn end_behind_order(gates: &mut [GateNode]) {
+    let is_end = |it: &GateNode| matches!(it.mark, GateMark::Failed | GateMark::Closed);
+    let order = gates.iter().position(|it| it.gate == "order" && is_end(it));
+    let Some(order) = order else { return };
+    for gate in &mut gates[order + 1..] {
+        if gate.mark == GateMark::Waits && gate.gate != "freeze" {
+            gate.mark = GateMark::NotAsked;
+            gate.sentence = None;
+            gate.opens_at = None;
+        }
+    }
+}
+
+/// Shows that an environment is frozen although nothing asks to enter it.
+fn close_for_freeze(gates: &mut Vec<GateNode>, sentence: String) {
+    let at = gates.iter().position(|it| it.gate == "freeze");
+    if at.is_some_and(|at| gates[at].mark.is_closed()) {
+        return;
+    }
+    let frozen = GateNode {
+        gate: "freeze",
+        mark: GateMark::Closed,
+        label: "frozen".to_owned(),
+        short_label: "frozen".to_owned(),
+        sentence: Some(sentence),
+        opens_at: None,
+        is_drawn: true,
+    };
+    match at {
+        Some(at) => gates[at] = frozen,
+        None => {
+            let behind = ["checks", "rollout", "approvals"];
+            let at = gates.iter().position(|it| behind.contains(&it.gate));
+            gates.insert(at.unwrap_or(gates.len()), frozen);
+        }
+    }
 }
 
 impl GateNode {

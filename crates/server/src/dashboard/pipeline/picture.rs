@@ -13,11 +13,14 @@ use api::{
     revision::identity,
 };
 
+use planner::HoldReason;
+
 use super::{PipelineView, gates::GateNode};
 use crate::{
     dashboard::{
         components::{badge, counted, duration_since, screen_reader_text, timestamp},
         html::{Element, Html, tag},
+        icons,
         objects::objects_address,
         version::{chip, colour, headline, shortened},
     },
@@ -87,12 +90,11 @@ impl PipelineView<'_> {
         if let Some(promotion) = self.current_promotion(&environment.name) {
             return Some(promotion.spec.shown_revision());
         }
-        let next = self
-            .plan
-            .environments
-            .get(&environment.name)?
-            .next
-            .clone()?;
+        let plan = self.plan.environments.get(&environment.name)?;
+        // What is older than what runs does not come.
+        let hold = plan.hold.as_ref().map(|hold| hold.reason);
+        let next = plan.next.clone();
+        let next = next.filter(|_| hold != Some(HoldReason::OlderThanRunning))?;
         let running = view::revisions(view::status_of(&self.pipeline, &environment.name));
         let is_here = running.iter().all(|it| *it == identity(&next)) && !running.is_empty();
         (!is_here).then_some(next)
@@ -122,10 +124,29 @@ impl PipelineView<'_> {
             .class(format_args!("environment {}", state.id()))
             .child(tag("header").child(name).child(badge(state)))
             .child(self.after(environment))
+            .child(self.frozen(&environment.name))
             .child(versions(targets, reported))
             .child(self.strip(&environment.name, targets))
             .child(self.wave_progress(&environment.name, index))
             .child(foot(targets))
+    }
+
+    /// That an environment is frozen, whether or not something waits for it.
+    fn frozen(&self, environment: &str) -> Option<Element> {
+        let plan = self.plan.environments.get(environment)?;
+        let frozen = plan.frozen.as_ref()?;
+        let model = self.pipeline.status.as_ref()?;
+        let because = planner::frozen_because(model, environment, self.now)?;
+        let link = tag("a")
+            .link("/freezes")
+            .with("title", frozen)
+            .text(format_args!("frozen: {because}"));
+        Some(
+            tag("p")
+                .class("freeze-note")
+                .child(icons::gate("freeze"))
+                .child(link),
+        )
     }
 
     /// The targets of an environment, each with the colour of its version.

@@ -8,6 +8,7 @@ use planner::{DAYS, DeliveryFigures, Deployment, DeploymentKind};
 use super::PipelineView;
 use crate::{
     dashboard::{
+        components::counted,
         html::{Element, tag},
         version::{colour, shortened},
     },
@@ -27,7 +28,7 @@ const FORMATS: [(i64, &str); 5] = [
     (i64::MAX, "%e %b"),
 ];
 /// The least and the most that is shown, in seconds.
-const SHORTEST: i64 = 2 * MINUTE;
+const SHORTEST: i64 = MINUTE;
 const LONGEST: i64 = 90 * DAY;
 /// How wide a lane is on a desktop and on a phone, and a character in it, in pixels.
 const LANE_WIDTHS: [f64; 2] = [1000.0, 320.0];
@@ -75,11 +76,14 @@ impl TimelineRange {
 /// How much of time a range shows, in its largest unit.
 fn range_name(seconds: i64) -> String {
     let (unit, noun) = match seconds {
-        ..5400 => (MINUTE, "minutes"),
-        5400..172_800 => (HOUR, "hours"),
-        _ => (DAY, "days"),
+        ..5400 => (MINUTE, "minute"),
+        5400..172_800 => (HOUR, "hour"),
+        _ => (DAY, "day"),
     };
-    format!("{} {noun}", (seconds + unit / 2) / unit)
+    match (seconds + unit / 2) / unit {
+        1 => noun.to_owned(),
+        count => format!("{count} {noun}s"),
+    }
 }
 
 impl PipelineView<'_> {
@@ -235,7 +239,10 @@ fn figure_list(figures: &DeliveryFigures, last: &str) -> Element {
                 .filter(|it| !it.is_zero())
                 .map(|it| item(duration(it), "lead time, median")),
         )
-        .child((figures.all > 0).then(|| item(format!("{percent} %"), "of all deployments failed")))
+        .child((figures.all > 0).then(|| {
+            let text = format!("of {} failed", counted(figures.all, "deployment"));
+            item(format!("{percent} %"), &text)
+        }))
         .child(
             figures
                 .time_to_restore
@@ -268,7 +275,7 @@ mod tests {
         let now = Timestamp::from_second(1_800_000_000).unwrap();
         let before = |seconds: i64| Timestamp::from_second(1_800_000_000 - seconds).unwrap();
         for (age, expected) in [
-            (0, "2 minutes"),
+            (0, "minute"),
             (200, "3 minutes"),
             (3599, "61 minutes"),
             (9 * 3600, "9 hours"),

@@ -28,6 +28,8 @@ pub(super) fn something_of_everything(world: &World) {
     world.create(&digests());
     world.create(&long());
     world.create(&frozen());
+    world.create(&frozen_without_release());
+    world.create(&rolled_back());
     for (name, count) in [("few", 3), ("some", 60), ("many", 1000)] {
         create_fleet(world, name, count);
     }
@@ -119,6 +121,48 @@ fn frozen() -> Value {
     object
 }
 
+/// A pipeline that a Freeze stops although nothing waits.
+pub(crate) fn frozen_without_release() -> Value {
+    let mut object = pipeline("invoices");
+    let targets = json!({"targets": [target("eu", "6.2.0", true)]});
+    object["status"] = json!({
+        "freezes": [{"name": "stop", "reason": "incident 7", "environments": ["prod"], "times": {"allow": ["Rollback"]}}],
+        "environments": {"dev": targets, "prod": targets},
+    });
+    object
+}
+
+/// A pipeline whose dev went back twice: after a failed release, and from one that ran.
+pub(crate) fn rolled_back() -> Value {
+    let mut object = pipeline("refunds");
+    let ago = |hours: i64| json!(hours_ago(hours));
+    let mut back = target("dev", "6.1.0", true);
+    back["readySince"] = ago(6);
+    object["status"] = json!({"environments": {
+        "dev": {
+            "targets": [back],
+            "ran": [
+                {"revision": "6.1.0", "version": "6.1.0", "allReadyAt": ago(6), "earlierStays": [
+                    {"readyAt": ago(40), "leftAt": ago(14)},
+                ]},
+                {"revision": "6.2.0", "version": "6.2.0", "allReadyAt": ago(14), "leftAt": ago(6)},
+            ],
+            "failures": [{
+                "revision": "6.1.1", "target": "shop on dev", "message": "install retries exhausted",
+                "at": ago(28), "endedAt": ago(24),
+            }],
+        },
+        "prod": {
+            "targets": [target("eu", "6.2.0", true)],
+            "ran": [
+                {"revision": "6.2.0", "version": "6.2.0", "allReadyAt": ago(10)},
+                {"revision": "6.1.0", "version": "6.1.0", "allReadyAt": ago(36), "leftAt": ago(10)},
+            ],
+        },
+    }});
+    object
+}
+
 /// Files that were proposed.
 fn changes(world: &World) {
     let content = "apiVersion: pipelines.weave.works/v1alpha1\nkind: Pipeline\nmetadata:\n  name: basket # the shop\n";
@@ -191,6 +235,11 @@ pub(crate) fn states(world: &World) {
     unreachable["error"] = json!("edge-7 does not answer: connection refused");
     let mut failed = target("eu", "6.1.0", false);
     failed["failed"] = json!("6.2.0");
+    let payments = json!({
+        "targets": [failed],
+        "ran": [{"revision": "6.1.0", "version": "6.1.0", "allReadyAt": hours_ago(30)}],
+        "failures": [{"revision": "6.2.0", "target": "shop on eu", "at": hours_ago(2)}],
+    });
     let fleet: Vec<_> = (0..60)
         .map(|n| target(&format!("edge-{n}"), "6.2.0", n % 17 != 3))
         .chain([unreachable])
@@ -210,7 +259,7 @@ pub(crate) fn states(world: &World) {
             "catalogue",
             json!({"targets": [target("eu", "6.1.0", true)], "hold": hold}),
         ),
-        ("payments", json!({"targets": [failed]})),
+        ("payments", payments),
         ("fleet", json!({"targets": fleet})),
     ] {
         let mut object = pipeline(name);

@@ -83,7 +83,13 @@ pub(super) const PAGES: &[Page] = &{
         page(Empty, "clusters-none", "/clusters", "No GitopsClusters"),
         page(Empty, "triggers-none", "/triggers", "No PipelineTriggers"),
         page(Empty, "changes-none", "/changes", "No proposals"),
-        page(Full, "pipelines", "/pipelines", "18 pipelines"),
+        page(Full, "pipelines", "/pipelines", "20 pipelines"),
+        page(
+            Full,
+            "pipelines-frozen",
+            "/pipelines?state=frozen",
+            "invoices",
+        ),
         page(
             Full,
             "pipelines-no-match",
@@ -128,6 +134,18 @@ pub(super) const PAGES: &[Page] = &{
             "pipeline-frozen",
             "/pipelines/shop/ledger",
             "incident 7",
+        ),
+        page(
+            Full,
+            "pipeline-frozen-idle",
+            "/pipelines/shop/invoices",
+            "frozen: incident 7",
+        ),
+        page(
+            Full,
+            "pipeline-rolled-back",
+            "/pipelines/shop/refunds",
+            "Nothing newer for prod",
         ),
         page(
             Full,

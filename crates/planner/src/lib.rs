@@ -129,8 +129,8 @@ pub use plan::{
 pub use promotion_diff::{ImageDiff, PromotionDiff, SoakProgress, promotion_diff};
 pub use release::{failed_release, failed_revision, failure_message, release};
 pub use requests::{
-    ConflictingRequest, RollbackTarget, approvable, previous_revision, rejectable,
-    request_annotation, rollback_targets,
+    ConflictingRequest, RollbackTarget, approvable, caution, previous_revision, rejectable,
+    request_annotation, rollback_targets, sort_choices,
 };
 pub use rights::{
     WritingUser, approving_group, refuse_change, refuse_check_run, refuse_freeze, refuse_pipeline,

@@ -14,6 +14,7 @@ use crate::{
     plan::written_requests,
     promotion_phase::{is_unmerged, merged_at, names_revision},
     release::failed_revision,
+    version_order,
 };
 
 /// A pending request of another person that would be lost.
@@ -132,23 +133,38 @@ pub fn rollback_targets<'a>(
         let mut targets = status.targets.iter();
         !has_failed && targets.any(|target| target.revision.as_deref() == Some(revision))
     };
-    let failed_check = |revision: &str| {
-        let mut ran = model.environments.values().flat_map(|it| &it.ran);
-        ran.any(|it| it.revision == revision && it.failed_check.is_some())
-    };
-    let is_rejected = |revision: &str| status.rejected.iter().any(|it| it == revision);
-    let target = |revision| RollbackTarget {
-        revision,
-        caution: match () {
-            () if failed_check(revision) => Some("failed a check"),
-            () if is_rejected(revision) => Some("rejected here"),
-            () => None,
-        },
-    };
     let ran = status.ran_revisions().filter(|it| !runs(it));
-    let mut targets: Vec<_> = ran.map(target).collect();
+    let mut targets: Vec<_> = ran
+        .map(|revision| RollbackTarget {
+            revision,
+            caution: caution(model, environment, revision),
+        })
+        .collect();
     targets.sort_by_key(|it| it.caution.is_some());
     targets
+}
+
+/// Why a revision is not a good choice for an environment, if it is not.
+pub fn caution(model: &PipelineStatus, environment: &str, revision: &str) -> Option<&'static str> {
+    let status = model.environments.get(environment);
+    let mut ran = model.environments.values().flat_map(|it| &it.ran);
+    let mut rejected = status.into_iter().flat_map(|it| &it.rejected);
+    match () {
+        () if ran.any(|it| it.revision == revision && it.failed_check.is_some()) => {
+            Some("failed a check")
+        }
+        () if rejected.any(|it| it == revision) => Some("rejected here"),
+        () => None,
+    }
+}
+
+/// Sorts revisions that can be requested for an environment, the best first: those without a caution, and of those
+/// the newest.
+pub fn sort_choices(revisions: &mut [String], model: &PipelineStatus, environment: &str) {
+    revisions.sort_by(|one, other| {
+        let [a, b] = [one, other].map(|it| caution(model, environment, it).is_some());
+        a.cmp(&b).then_with(|| version_order::total(other, one))
+    });
 }
 
 /// The revision that a rollback goes back to by default.

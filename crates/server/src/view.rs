@@ -150,16 +150,17 @@ pub(crate) fn target_label(target: &TargetStatus) -> String {
     format!("{cluster} / {}", target.namespace.as_deref().unwrap_or("–"))
 }
 
-/// When something in a pipeline last became ready.
+/// When something in a pipeline last became ready, or failed.
 pub(crate) fn last_change(pipeline: &Pipeline) -> Option<Time> {
     let environments = pipeline
         .status
         .iter()
         .flat_map(|it| it.environments.values());
+    let failed = environments.clone().flat_map(|it| &it.failures);
+    let failed = failed.filter_map(|failure| failure.at.clone());
     let targets = environments.flat_map(|environment| &environment.targets);
-    targets
-        .filter_map(|target| target.ready_since.clone())
-        .max()
+    let ready = targets.filter_map(|target| target.ready_since.clone());
+    ready.chain(failed).max()
 }
 
 /// Whether a promotion awaits approval.

@@ -166,5 +166,7 @@ fn between(from: Timestamp, until: Timestamp) -> Option<Duration> {
 fn median(all: impl IntoIterator<Item = Duration>) -> Option<Duration> {
     let mut all: Vec<Duration> = all.into_iter().collect();
     all.sort_unstable();
-    all.get(all.len().checked_sub(1)? / 2).copied()
+    let upper = *all.get(all.len() / 2)?;
+    let lower = *all.get(all.len().checked_sub(1)? / 2)?;
+    Some((lower + upper) / 2)
 }

@@ -49,6 +49,9 @@ pub(crate) struct PipelineRow {
     /// A status with the Freezes and nothing else: whether they are closed depends on the time.
     freezes: PipelineStatus,
     head: Html,
+    why: Html,
+    /// The place of the environment that a revision waits to enter.
+    waiting: Option<usize>,
     tail: Html,
     last: Mutex<Option<RenderedRow>>,
 }
@@ -111,12 +114,12 @@ impl PipelineRow {
                 ..PipelineStatus::default()
             },
             head: head(&key, pipeline).into(),
-            tail: Html::all([
-                tag("td").child(why(pipeline)),
-                tag("td")
-                    .class("dim")
-                    .child(changed.as_ref().map(timestamp)),
-            ]),
+            why: why(pipeline),
+            waiting: waiting_environment(pipeline, &cells),
+            tail: tag("td")
+                .class("dim")
+                .child(changed.as_ref().map(timestamp))
+                .into(),
             last: Mutex::default(),
             key,
         }
@@ -164,11 +167,14 @@ impl PipelineRow {
             }
         };
         let others = columns.has_others.then(|| self.others(columns, frozen));
+        let freeze = frozen.iter().find(|(at, _)| Some(*at) == self.waiting);
+        let freeze = freeze.map(|(_, by)| tag("small").text(by));
         tag("tr")
             .id(&self.id)
             .child(self.head.clone())
             .children(columns.names.iter().map(in_column))
             .child(others)
+            .child(tag("td").child(self.why.clone()).child(freeze))
             .child(self.tail.clone())
             .into()
     }
@@ -212,6 +218,17 @@ fn head(key: &ObjectKey, pipeline: &Pipeline) -> Element {
         .with("scope", "row")
         .child(tag("a").link(&address(key)).text(&key.name))
         .child(tag("small").text(small))
+}
+
+/// The place of the environment that a revision waits to enter. A Freeze that is closed there is one more reason,
+/// unless it is the one that is shown.
+fn waiting_environment(pipeline: &Pipeline, cells: &[Cell<'_>]) -> Option<usize> {
+    let model = pipeline.status.as_ref()?;
+    let name = planner::pipeline_summary(pipeline, model).environment?;
+    let hold = model.environments.get(name)?.hold.as_ref()?;
+    let is_freeze = hold.reason == planner::HoldReason::Frozen.word();
+    let at = cells.iter().position(|cell| cell.name == name)?;
+    (!is_freeze).then_some(at)
 }
 
 /// The state of a pipeline, the environment that is in it, and why.

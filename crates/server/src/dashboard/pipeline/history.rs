@@ -21,7 +21,7 @@ const MAX_ENTRIES: usize = 50;
 impl PipelineView<'_> {
     pub(super) fn history(&self) -> Element {
         let promotions = self.promotions.iter();
-        let promotions = promotions.map(|it| (it.creation_timestamp(), entry(it)));
+        let promotions = promotions.map(|it| (shown_time(it), entry(it)));
         let mut all: Vec<_> = promotions.chain(self.failures()).collect();
         if all.is_empty() {
             return tag("div")
@@ -79,7 +79,7 @@ fn entry(promotion: &Promotion) -> Element {
         Some(Phase::AwaitingApproval) => "approval",
         _ => "promoting",
     };
-    let at = promotion.creation_timestamp();
+    let at = shown_time(promotion);
     let target = spec.target.as_ref();
     let target = target.map(|target| tag("span").text(format_args!(" ({})", target.namespace)));
     let line = tag("div")
@@ -101,12 +101,19 @@ fn entry(promotion: &Promotion) -> Element {
         .child(message.map(|message| tag("p").class("bad").child(sentence(&message))))
 }
 
+/// When a promotion ended, or since when it is under way.
+fn shown_time(promotion: &Promotion) -> Option<Time> {
+    let status = promotion.status.as_ref();
+    let ended = status.and_then(|it| it.finished_at.clone());
+    ended.or_else(|| promotion.creation_timestamp())
+}
+
 /// Who requested, approved and rejected a promotion.
 fn people(promotion: &Promotion) -> Option<Element> {
     let spec = &promotion.spec;
     let requested = spec.request.as_ref().map(|request| {
         let what = match request.kind {
-            RequestKind::Rollback => "rolled back",
+            RequestKind::Rollback => "rollback requested",
             _ => "requested",
         };
         format!("{what} by {}", request.by.as_deref().unwrap_or("somebody"))
@@ -122,7 +129,7 @@ fn people(promotion: &Promotion) -> Option<Element> {
         format!("rejected by {}{note}", rejection.by)
     });
     let cause = spec.cause.as_ref();
-    let cause = cause.map(|_| "rolled back after a failed check".to_owned());
+    let cause = cause.map(|_| "rollback after a failed check".to_owned());
     let text: Vec<_> = requested
         .into_iter()
         .chain(cause)

@@ -31,7 +31,11 @@ impl PipelineView<'_> {
         known.extend(proposal);
         let here = view::revisions(view::status_of(&self.pipeline, environment));
         known.retain(|revision| !here.contains(revision.as_str()));
-        known.into_iter().rev().collect()
+        let mut known: Vec<_> = known.into_iter().collect();
+        if let Some(model) = status {
+            planner::sort_choices(&mut known, model, environment);
+        }
+        known
     }
 
     /// Known revisions are offered; any other can be typed, and one that was never observed must be
@@ -60,7 +64,7 @@ impl PipelineView<'_> {
         let form = self
             .form("promote", environment)
             .child(tag("p").class("dim").text(consequence))
-            .child(known_choices(&known))
+            .child(self.known_choices(&known, environment))
             .child(tag("label").with("for", &field).text(label))
             .child(input)
             .child(note())
@@ -72,22 +76,28 @@ impl PipelineView<'_> {
             );
         disclosure(&format!("promote-{index}"), "Promote…", form)
     }
-}
 
-/// The known revisions to choose from; nothing where none is known.
-fn known_choices(known: &[String]) -> Option<Element> {
-    let choices = known.iter().take(MAX_CHOICES).map(|revision| {
-        let input = tag("input")
-            .with("type", "radio")
-            .with("name", "known")
-            .with("value", revision);
-        tag("label").child(input).child(chip(revision))
-    });
-    let choices = tag("fieldset")
-        .class("known")
-        .child(tag("legend").text("Revision"))
-        .children(choices);
-    (!known.is_empty()).then_some(choices)
+    /// The known revisions to choose from; nothing where none is known.
+    fn known_choices(&self, known: &[String], environment: &str) -> Option<Element> {
+        let status = self.pipeline.status.as_ref();
+        let choices = known.iter().take(MAX_CHOICES).map(|revision| {
+            let input = tag("input")
+                .with("type", "radio")
+                .with("name", "known")
+                .with("value", revision);
+            let caution = status.and_then(|it| planner::caution(it, environment, revision));
+            let caution = caution.map(|it| tag("span").class("dim").text(format_args!(" ({it})")));
+            tag("label")
+                .child(input)
+                .child(chip(revision))
+                .child(caution)
+        });
+        let choices = tag("fieldset")
+            .class("known")
+            .child(tag("legend").text("Revision"))
+            .children(choices);
+        (!known.is_empty()).then_some(choices)
+    }
 }
 
 /// The confirmation that an unknown revision is wanted.

@@ -53,6 +53,7 @@ mod named_objects;
 mod observation;
 mod overrides;
 mod overview;
+mod people;
 mod plan;
 mod promotion_diff;
 mod promotion_phase;
@@ -122,6 +123,7 @@ pub use observation::{
 };
 pub use overrides::{override_of, refuse_override};
 pub use overview::{running_revisions, runs_text, shortened, state_text, summarised};
+pub use people::people;
 pub use plan::{
     EnvironmentPlan, Plan, Step, apply, cancellable, cancellation, plan, rebuild, successor,
     superseded_by, surplus, version_for,

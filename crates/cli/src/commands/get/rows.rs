@@ -141,15 +141,9 @@ pub(in super::super) fn phase(phase: Option<Phase>) -> TableCell {
     TableCell::styled(&word, style)
 }
 
-/// Who requested a promotion, and who approved it.
+/// Who decided about a promotion.
 pub(in super::super) fn people(promotion: &Promotion) -> String {
-    let spec = &promotion.spec;
-    let asked = spec.request.as_ref();
-    let asked = asked.and_then(|request| request.by.as_deref());
-    let asked = asked.map(|by| format!("requested by {by}"));
-    let approved = spec.approved_by().map(|by| format!("approved by {by}"));
-    let both: Vec<_> = asked.into_iter().chain(approved).collect();
-    both.join(", ")
+    planner::people(promotion).join(", ")
 }
 
 pub(super) fn promotions(

@@ -1,10 +1,6 @@
 //! The history of a pipeline: promotions and failed releases, newest first.
 
-use api::{
-    Promotion, Time,
-    pipeline::{FailedRelease, RequestKind},
-    promotion::Phase,
-};
+use api::{Promotion, Time, pipeline::FailedRelease, promotion::Phase};
 use kube::ResourceExt;
 
 use super::{PipelineView, progress::result_line};
@@ -80,6 +76,7 @@ fn entry(promotion: &Promotion) -> Element {
         _ => "promoting",
     };
     let at = shown_time(promotion);
+    let people = planner::people(promotion);
     let target = spec.target.as_ref();
     let target = target.map(|target| tag("span").text(format_args!(" ({})", target.namespace)));
     let line = tag("div")
@@ -97,7 +94,7 @@ fn entry(promotion: &Promotion) -> Element {
         .class(class)
         .child(at.as_ref().map(timestamp))
         .child(line)
-        .child(people(promotion))
+        .child((!people.is_empty()).then(|| tag("p").class("dim").text(people.join(", "))))
         .child(message.map(|message| tag("p").class("bad").child(sentence(&message))))
 }
 
@@ -106,35 +103,4 @@ fn shown_time(promotion: &Promotion) -> Option<Time> {
     let status = promotion.status.as_ref();
     let ended = status.and_then(|it| it.finished_at.clone());
     ended.or_else(|| promotion.creation_timestamp())
-}
-
-/// Who requested, approved and rejected a promotion.
-fn people(promotion: &Promotion) -> Option<Element> {
-    let spec = &promotion.spec;
-    let requested = spec.request.as_ref().map(|request| {
-        let what = match request.kind {
-            RequestKind::Rollback => "rollback requested",
-            _ => "requested",
-        };
-        format!("{what} by {}", request.by.as_deref().unwrap_or("somebody"))
-    });
-    let approved = spec.given_approvals().map(|approval| {
-        let note = approval.note.as_deref().filter(|note| !note.is_empty());
-        let note = note.map(|note| format!(": {note}")).unwrap_or_default();
-        format!("approved by {}{note}", approval.by)
-    });
-    let rejected = spec.rejection.as_ref().map(|rejection| {
-        let note = rejection.note.as_deref().filter(|note| !note.is_empty());
-        let note = note.map(|note| format!(": {note}")).unwrap_or_default();
-        format!("rejected by {}{note}", rejection.by)
-    });
-    let cause = spec.cause.as_ref();
-    let cause = cause.map(|_| "rollback after a failed check".to_owned());
-    let text: Vec<_> = requested
-        .into_iter()
-        .chain(cause)
-        .chain(approved)
-        .chain(rejected)
-        .collect();
-    (!text.is_empty()).then(|| tag("p").class("dim").text(text.join(", ")))
 }

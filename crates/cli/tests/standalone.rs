@@ -38,8 +38,7 @@ impl Drop for Running {
 }
 
 fn free_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    listener.local_addr().unwrap().port().to_string()
+    testbed::ports::free_port().to_string()
 }
 
 /// Starts it on a folder and waits until it answers. Gives the port of REST too.

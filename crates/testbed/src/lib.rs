@@ -14,6 +14,7 @@ pub mod hub;
 pub mod mariadb;
 pub mod objects;
 pub mod oidc_provider;
+pub mod ports;
 pub mod real;
 pub mod registry;
 pub mod shop;

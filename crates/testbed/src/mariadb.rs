@@ -5,13 +5,14 @@
 //! `mariadb-install-db` in the path. Panics where a test could only fail anyway.
 
 use std::{
-    net::TcpListener,
     path::Path,
     process::{Child, Command, Stdio},
     time::Duration,
 };
 
 use mysql_async::{Conn, OptsBuilder, prelude::Queryable};
+
+use crate::ports::free_port;
 
 /// The database user of Sluice.
 pub const USER: &str = "sluice";
@@ -174,12 +175,6 @@ fn user_flag() -> Option<&'static str> {
     let id = Command::new("id").arg("-u").output();
     let id = id.expect("the user's id").stdout;
     (id.trim_ascii() == b"0").then_some("--user=root")
-}
-
-/// A port on the loopback address that nobody listens on.
-pub fn free_port() -> u16 {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-    listener.local_addr().expect("a bound socket").port()
 }
 
 /// Connects as [`USER`] to a server on this machine.

@@ -12,6 +12,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 
 use self::certificates::Certificates;
 use self::process::SupervisedProcess;
+use crate::ports::free_port;
 
 mod certificates;
 mod curl;
@@ -174,7 +175,8 @@ impl ControlPlane {
             .prefix("control-plane-")
             .tempdir()
             .map_err(system("creating the folder of a control plane"))?;
-        let ports = free_ports()?;
+        // For the API, for etcd's clients and for etcd's peers.
+        let ports = [(); 3].map(|()| free_port());
         let certificates = Certificates::new()?;
         let address = format!("https://127.0.0.1:{}", ports[0]);
         let kubeconfig = certificates.kubeconfig(&address);
@@ -269,18 +271,6 @@ async fn wait_until_ready(
         }
         tokio::time::sleep(ASK_EVERY).await;
     }
-}
-
-/// Ports nobody listens on right now: for the API, for etcd's clients and for etcd's peers.
-fn free_ports() -> Result<[u16; 3], Error> {
-    // All three are held until all are known, so that they differ.
-    let bind = || std::net::TcpListener::bind(("127.0.0.1", 0));
-    let ports = || -> std::io::Result<[u16; 3]> {
-        let held = [bind()?, bind()?, bind()?];
-        let port = |listener: &std::net::TcpListener| listener.local_addr().map(|a| a.port());
-        Ok([port(&held[0])?, port(&held[1])?, port(&held[2])?])
-    };
-    ports().map_err(system("looking for free loopback ports"))
 }
 
 /// Writes a file that only its owner may read.

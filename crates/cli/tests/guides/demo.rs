@@ -1,19 +1,15 @@
 //! The guides that use `sluice demo` and `sluice standalone`.
 
-use std::{collections::BTreeSet, net::TcpListener};
+use std::collections::BTreeSet;
 
 use planner::HoldReason;
 use testbed::{
     guide::{Guide, Shell},
+    ports::free_port,
     real::Assets,
 };
 
 use crate::binary;
-
-pub(crate) fn free_port() -> u16 {
-    let listener = TcpListener::bind(("127.0.0.1", 0)).unwrap();
-    listener.local_addr().unwrap().port()
-}
 
 /// A shell whose demo is a new one of its own.
 pub(crate) fn shell() -> Shell {

@@ -13,10 +13,11 @@ use kube::{
 use serde_json::{Value, json};
 use testbed::{
     guide::{Guide, Shell},
+    ports::free_port,
     real::Assets,
 };
 
-use crate::demo::{free_port, shell, until};
+use crate::demo::{shell, until};
 
 /// A cluster of the fleet.
 struct EdgeCluster {

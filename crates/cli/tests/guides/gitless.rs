@@ -2,10 +2,11 @@
 
 use testbed::{
     guide::{Guide, Shell},
+    ports::free_port,
     real::Assets,
 };
 
-use crate::demo::{free_port, shell, until, until_approval_is_asked_for};
+use crate::demo::{shell, until, until_approval_is_asked_for};
 
 fn with_kubectl(shell: &mut Shell) {
     let assets = Assets::from_env().unwrap();

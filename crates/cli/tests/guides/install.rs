@@ -7,14 +7,11 @@ use testbed::{
     flux,
     guide::{Guide, repository},
     objects::apply,
+    ports::free_port,
     shop::ShopPipeline,
 };
 
-use crate::{
-    cluster::Cluster,
-    demo::{free_port, until},
-    kubelet,
-};
+use crate::{cluster::Cluster, demo::until, kubelet};
 
 const NAMESPACE: &str = "pipeline-system";
 const NAME: &str = "pipeline-controller";

@@ -3,10 +3,10 @@
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::{Api, ResourceExt, api::ListParams};
 use serde_json::json;
-use testbed::{guide::Guide, shop::ShopPipeline};
+use testbed::{guide::Guide, ports::free_port, shop::ShopPipeline};
 use tokio::{
     io::{AsyncReadExt, AsyncWriteExt},
-    net::{TcpListener, TcpStream},
+    net::TcpStream,
 };
 
 use crate::{cluster::Cluster, kubelet, monitoring};
@@ -87,11 +87,6 @@ async fn backed_up_and_restored(cluster: &mut Cluster, guide: &Guide) {
     assert_eq!(shell.sh(rejected).await.unwrap(), "0.9.0");
 }
 
-async fn free_port() -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-    listener.local_addr().unwrap().port().to_string()
-}
-
 /// Needs kubectl only to look.
 #[tokio::test]
 #[ignore = "needs kubectl: `cargo xtask test --real`"]
@@ -102,7 +97,7 @@ async fn standalone_is_backed_up() {
     let shell = &mut cluster.shell;
     for folder in ["sluice-data", "restored"] {
         for port in ["SLUICE_API_PORT", "SLUICE_HOOKS_PORT", "SLUICE_PORT"] {
-            shell.set(port, free_port().await);
+            shell.set(port, free_port().to_string());
         }
         for block in blocks.by_ref() {
             shell.follow(block).await.unwrap();

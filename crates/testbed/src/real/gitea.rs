@@ -21,8 +21,9 @@ use tokio::process::Command;
 
 use super::curl::Curl;
 use super::process::SupervisedProcess;
-use super::{ASK_EVERY, Assets, Error, READY_WITHIN, free_ports, system, write_private};
+use super::{ASK_EVERY, Assets, Error, READY_WITHIN, system, write_private};
 use crate::forge::tls::IssuedCertificate;
+use crate::ports::free_port;
 
 /// The program's file name.
 const PROGRAM: &str = "gitea";
@@ -67,7 +68,7 @@ impl RealGitea {
         }
         let folder = tempfile::Builder::new().prefix("gitea-").tempdir();
         let folder = folder.map_err(system("creating the folder of a Gitea"))?;
-        let [port, _, _] = free_ports()?;
+        let port = free_port();
         let mut process = SupervisedProcess::prepare(assets, PROGRAM, folder.path())?;
         let certificate = IssuedCertificate::new()?;
         let settings = settings(port, process.folder(), &assets.program(FILES)).await?;

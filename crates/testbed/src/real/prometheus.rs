@@ -7,7 +7,8 @@ use std::path::Path;
 use std::time::Instant;
 
 use super::process::SupervisedProcess;
-use super::{ASK_EVERY, Assets, Error, READY_WITHIN, free_ports, system, write_private};
+use super::{ASK_EVERY, Assets, Error, READY_WITHIN, system, write_private};
+use crate::ports::free_port;
 
 /// The program's file name.
 const PROGRAM: &str = "prometheus";
@@ -32,7 +33,7 @@ impl RealPrometheus {
         }
         let folder = tempfile::Builder::new().prefix("prometheus-").tempdir();
         let folder = folder.map_err(system("creating the folder of a Prometheus"))?;
-        let address = format!("127.0.0.1:{}", free_ports()?[0]);
+        let address = format!("127.0.0.1:{}", free_port());
         let mut process = SupervisedProcess::prepare(assets, PROGRAM, folder.path())?;
         let target = origin.trim_start_matches("http://");
         let config = format!(

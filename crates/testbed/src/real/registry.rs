@@ -12,8 +12,9 @@ use serde_json::{Value, json};
 
 use super::curl::{Curl, CurlResponse};
 use super::process::SupervisedProcess;
-use super::{ASK_EVERY, Assets, Error, READY_WITHIN, free_ports, system, write_private};
+use super::{ASK_EVERY, Assets, Error, READY_WITHIN, system, write_private};
 use crate::forge::tls::IssuedCertificate;
+use crate::ports::free_port;
 use crate::registry::StoredManifest;
 use token_service::TokenService;
 
@@ -47,7 +48,7 @@ impl RealRegistry {
         let folder = tempfile::Builder::new().prefix("registry-").tempdir();
         let folder = folder.map_err(system("creating the folder of a registry"))?;
         let (tokens, authority) = TokenService::start().await?;
-        let host = format!("127.0.0.1:{}", free_ports()?[0]);
+        let host = format!("127.0.0.1:{}", free_port());
         let mut process = SupervisedProcess::prepare(assets, PROGRAM, folder.path())?;
         let certificate = IssuedCertificate::new()?;
         let settings = settings(&host, process.folder(), &tokens);

@@ -17,7 +17,7 @@ use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomRe
 use kube::{Api, api::PostParams};
 use mysql_async::{Conn, prelude::Queryable};
 use runtime::leader::{LeaderElection, LeaseTiming};
-use testbed::mariadb::{free_port, try_connect};
+use testbed::{mariadb::try_connect, ports::free_port};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio_util::sync::CancellationToken;
 use trigger::cross_dc::outer_lock;

@@ -24,7 +24,7 @@ struct Bench {
 const BENCHES: &[Bench] = &[
     Bench {
         name: "apiserver",
-        what: "the embedded API over TLS, in memory and in a file, beside a real one if it is there",
+        what: "the embedded API over TLS, in memory and in a file, compared with kube-apiserver if it is built",
         real: None,
     },
     Bench {
@@ -44,12 +44,12 @@ const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "hooks",
-        what: "signed hooks beside plain writes to the same API, and ten thousand wrong signatures",
+        what: "signed webhook requests compared with plain writes to the same API, and 10,000 wrong signatures",
         real: Some("on a real kube-apiserver"),
     },
     Bench {
         name: "inputs",
-        what: "10,000 polls a minute of 1,000 clusters that ask what to run, and their requests to the API server",
+        what: "10,000 polls of `/inputs` a minute by 1,000 clusters, and the requests to the API server that they cause",
         real: Some("on a real kube-apiserver"),
     },
     Bench {
@@ -59,7 +59,7 @@ const BENCHES: &[Bench] = &[
     },
     Bench {
         name: "promote",
-        what: "promotions in one large repository, against a clone for each; and hooks and strategies",
+        what: "promotions in one large repository with a mirror, compared with a clone for each",
         real: None,
     },
     Bench {
@@ -97,18 +97,18 @@ const HIGHLIGHTS: &[Highlight] = &[
         "leaf change to opened pull request, one at a time",
     ),
     (
-        "promotion in a large repository, beside a clone for each",
+        "promotion in a large repository, compared with a clone for each",
         "promote",
         "median promotion",
     ),
     ("rollout through all clusters", "fleet", "rollout"),
     (
-        "signed webhooks stored, and how that compares with plain status patches",
+        "signed webhook requests stored, and how that compares with plain status patches",
         "hooks",
-        "signed hooks stored",
+        "signed requests stored",
     ),
     (
-        "answers to clusters that ask what to run",
+        "10,000 polls of `/inputs` by clusters with Flux Operator",
         "inputs",
         "10000 polls, 100 at a time",
     ),

@@ -264,7 +264,7 @@ async fn bench(pipelines: usize, interval: &str, seconds: usize) {
     let cpu = controller.cpu();
     tokio::time::sleep(Duration::from_secs(u64::try_from(seconds).unwrap_or(60))).await;
     let (measured, time) = (count(&world.measurements), seconds as f64);
-    println!("in {seconds} calm seconds:");
+    println!("in {seconds} seconds without changes:");
     println!(
         "measurements              {measured:>8} ({:.1} per second)",
         measured as f64 / time

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 use git::credentials::Credentials;
 use git::forge::AppTokens;
-use git::mirror::{Mirror, MirrorRetention, Mirrors};
+use git::mirror::{Mirror, MirrorRetention, Mirrors, RemoteRequestCounts};
 use git::names::BranchName;
 use git::paths::PathLimits;
 use git::propose::{CommitMessage, Proposal, ProposalResult, RequestedEdit};
@@ -149,7 +149,14 @@ async fn by_mirror(folder: &Path, remote: &str, edits: usize) -> (Duration, Vec<
     }
     let traffic = mirror.remote_requests();
     let bytes = size(&folder.join("mirrors"));
-    println!("mirror: clones 1, {traffic:?}, {bytes} bytes on disk in the end");
+    let RemoteRequestCounts {
+        lists,
+        fetches,
+        pushes,
+    } = traffic;
+    println!(
+        "mirror: one clone, {lists} lists of branches, {fetches} fetches, {pushes} pushes, {bytes} bytes on disk in the end"
+    );
     (taken.remove(0), taken)
 }
 

@@ -88,7 +88,7 @@ async fn measure(client: Client, of_server: Client, calls: Option<&Calls>) {
         "plain status merge patches: {plain:.0}/s (median of {ROUNDS} rounds of {count}, {CALLERS} callers)"
     );
     println!(
-        "signed hooks stored:        {hooks:.0}/s, {:.0} % of that",
+        "signed requests stored:     {hooks:.0}/s, {:.0} % of the plain patches",
         100.0 * hooks / plain
     );
     if let Some(calls) = calls {

@@ -137,7 +137,7 @@ fn print_times(mut times: Vec<Duration>) {
     times.sort();
     let at = |share: f64| times[((times.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e3;
     println!(
-        "  time to answer: median {:.1} ms, 99 % {:.1} ms, most {:.1} ms",
+        "  response time: p50 {:.1} ms, p99 {:.1} ms, max {:.1} ms",
         at(0.5),
         at(0.99),
         at(1.0)

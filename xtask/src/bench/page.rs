@@ -40,8 +40,9 @@ pub(super) fn page(
 ) -> Result<String> {
     let mut page = format!(
         "# Benchmarks\n\n\
-         `cargo xtask bench all --real` wrote this page: every figure is what the command above it printed. \
-         Absolute figures depend on the machine, and a busy machine is slower; requests and writes do not.\n\n\
+         `cargo xtask bench all --real` wrote this page: every figure was printed by the command that is named \
+         beside or above it. Times depend on the machine, and a busy machine is slower; the numbers of requests \
+         and writes do not.\n\n\
          {machine}\n## In short\n\n| figure | measured | with | printed by |\n| --- | --- | --- | --- |\n"
     );
     for (what, bench, label) in highlights {

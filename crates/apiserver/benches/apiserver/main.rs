@@ -49,13 +49,22 @@ fn main() {
     }
 }
 
+/// What a server is, for people.
+fn caption(kind: &str) -> &'static str {
+    match kind {
+        "memory" => "the embedded API with a store in memory",
+        "file" => "the embedded API with a store in a file",
+        _ => "kube-apiserver with etcd",
+    }
+}
+
 async fn measure(kind: &'static str) {
     let started = Instant::now();
     let Some(mut target) = BenchServer::start(kind).await else {
         println!("{kind}: not here (`cargo xtask kube` builds one)\n");
         return;
     };
-    println!("{kind}");
+    println!("{}", caption(kind));
     let ready = started.elapsed().as_secs_f64();
     row("start to ready", format!("{ready:.3} s"));
     row("memory, empty", target.memory());

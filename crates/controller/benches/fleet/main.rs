@@ -95,7 +95,7 @@ async fn bench(targets: usize, is_real: bool) {
     if let (Some(before), Some(after)) = (before, world.counts()) {
         let per_target = |count: usize| count as f64 / targets as f64;
         println!(
-            "requests per target        {:>8.2}, of which writes {:.2} (aim: 3)",
+            "requests per target        {:>8.2}, of which writes {:.2} (goal: 3)",
             per_target(after.0 - before.0),
             per_target(after.1 - before.1)
         );
@@ -105,7 +105,7 @@ async fn bench(targets: usize, is_real: bool) {
         progress.changes(&world).await as f64 / targets as f64
     );
     println!(
-        "memory of the controller   {:>8} MiB (aim: 400)",
+        "memory of the controller   {:>8} MiB (goal: 400 MiB)",
         controller.memory()
     );
     planner_pass::measure(&world).await;

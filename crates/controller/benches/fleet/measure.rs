@@ -96,12 +96,12 @@ impl Progress {
             self.batches, self.failed
         );
         println!(
-            "largest status             {:>8} kB of the Pipeline, {} kB of the Promotion (aim: 700)",
+            "largest status             {:>8} kB of the Pipeline, {} kB of the Promotion (goal: 700 kB)",
             self.largest_pipeline / 1000,
             self.largest_promotion / 1000
         );
         for (number, gap) in (2..).zip(&self.gaps) {
-            println!("last target ready to wave {number} {gap:>8.2?}");
+            println!("last target ready to wave {number}  {gap:>8.2?}");
         }
     }
 

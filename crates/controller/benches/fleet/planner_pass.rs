@@ -38,7 +38,7 @@ pub(crate) async fn measure(world: &World) {
         drop(planner::attempt(&under_way, &input, now));
     });
     println!(
-        "planner pass               plan {plan:.2?}, attempt {attempt:.2?} (aim: 5 ms), fold {fold:.2?}"
+        "planner pass               plan {plan:.2?}, promotion {attempt:.2?} (goal: 5 ms), status {fold:.2?}"
     );
 }
 

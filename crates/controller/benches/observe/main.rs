@@ -76,9 +76,10 @@ async fn bench(is_real: bool, pipelines: Option<usize>, all: &[Measured]) {
         is_real,
     };
     println!(
-        "{} pipelines, {} environments each, {leaves} leaf cluster(s), {servers}",
+        "{} pipelines, {} environments each, {leaves} leaf {}, {servers}",
         scale.pipelines,
         world::ENVIRONMENTS,
+        if leaves == 1 { "cluster" } else { "clusters" },
     );
     let mut world = World::build(&scale).await;
     for measured in all {

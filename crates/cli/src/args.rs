@@ -25,7 +25,7 @@ use environment_flag::with_environment_after_pipeline;
 const AFTER_HELP: &str = "\
 Commands that use a cluster accept --kubeconfig FILE, --context NAME, --as USER, --as-group GROUP and -n, \
 --namespace NAME, before or after the command; those that list pipelines also -A, --all-namespaces. \
-Environments are named after the pipeline, as in `sluice explain web prod`; -e, --environment NAME works too.
+The environment follows the pipeline, as in `sluice explain web prod`; -e, --environment NAME works too.
 
 Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands \
 with --wait)";
@@ -64,7 +64,7 @@ pub(crate) enum Command {
     Client(Box<commands::ClientCommand>),
     /// List the triggers of a pipeline: its source, image automation, PipelineTriggers and webhooks
     Triggers(triggers::Arguments),
-    /// Run a demo on this machine: three clusters, a git forge, and a release promoted to prod
+    /// Run a demo on this machine: three clusters, a git forge, and a version that is promoted to prod
     #[cfg(feature = "demo")]
     Demo(demo::Arguments),
     #[cfg(not(feature = "demo"))]

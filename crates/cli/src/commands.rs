@@ -67,7 +67,7 @@ pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage e
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
-    /// List pipelines, promotions, changes, freezes, checks, triggers or clusters, also as they change
+    /// List pipelines, promotions, changes, freezes, checks, triggers or clusters; --watch shows changes
     Get(get::Arguments),
     /// Show what each environment runs and why a promotion waits: a diagram of a pipeline, or all pipelines
     #[command(after_help = EXIT_CODES)]
@@ -89,7 +89,7 @@ pub(crate) enum ClientCommand {
     Approve(approve::Arguments),
     /// Reject the promotion into an environment, and close its pull request
     Reject(reject::Arguments),
-    /// Take back the waiting request, or the promotion that is not merged yet
+    /// Cancel a request that waits, or a promotion that is not merged yet
     #[command(after_help = EXIT_CODES)]
     Cancel(cancel::Arguments),
     /// Retry the promotion, the targets of a rollout or the checks that failed
@@ -109,16 +109,16 @@ pub(crate) enum ClientCommand {
     /// Show the waves of a rollout into an environment; stop it, resume it, or skip a target
     #[command(after_help = EXIT_CODES)]
     Rollout(rollout::Arguments),
-    /// Suspend a pipeline or one of its environments: no promotion starts
+    /// Suspend a pipeline or one of its environments: no promotion starts or goes on
     Suspend(suspend::Arguments),
     /// Resume a suspended pipeline or environment
     Resume(suspend::Arguments),
     /// Ask the controller to reconcile a pipeline now, and wait until it has
     #[command(after_help = EXIT_CODES)]
     Reconcile(reconcile::Arguments),
-    /// Stop promotions: nothing is pushed, opened, merged or sent, except rollbacks
+    /// Stop promotions with a Freeze: nothing but rollbacks is pushed, opened, merged or sent
     Freeze(freeze::FreezeArguments),
-    /// Let promotions continue that `sluice freeze` stopped
+    /// End the Freezes that `sluice freeze` created
     Thaw(freeze::FreezeScopeArguments),
     /// Print the changes of pipelines as they happen, until interrupted
     Watch(watch::Arguments),
@@ -126,7 +126,7 @@ pub(crate) enum ClientCommand {
     Dashboard(dashboard::Arguments),
     /// Create a pipeline from flags, or print its manifest
     Create(create::Arguments),
-    /// Check the cluster: versions, CRDs, your rights, and what each pipeline needs for its promotions
+    /// Check the cluster: versions, CRDs, your permissions, and what each pipeline needs for its promotions
     Check(check::Arguments),
     /// Check manifests without a cluster
     Lint(lint::Arguments),
@@ -137,7 +137,7 @@ pub(crate) enum ClientCommand {
     Scaffold(scaffold::Arguments),
     /// Print the Flux Providers, Alerts and Secrets that report deployments to Sluice
     Hooks(hooks::Arguments),
-    /// Print the Flux Operator objects with which clusters ask Sluice what to run
+    /// Print the Flux Operator objects with which clusters poll Sluice for the revision to run
     Inputs(inputs::Arguments),
     /// Print the manifests to install Sluice in a cluster
     Install(install::Arguments),

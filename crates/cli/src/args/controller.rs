@@ -53,17 +53,17 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_CONCURRENT", value_name = "NUMBER", default_value_t = controller::settings::CONCURRENT, help_heading = RECONCILIATION)]
     pub(crate) concurrent: usize,
 
-    /// Number of finished Promotions to keep for each environment
+    /// Number of finished Promotions to keep for each environment, and of finished Changes for each namespace
     #[arg(long, env = "SLUICE_HISTORY_LIMIT", value_name = "NUMBER", default_value_t = controller::settings::HISTORY_LIMIT, help_heading = RECONCILIATION)]
     pub(crate) history_limit: usize,
 
-    /// Probe the connectivity of each cluster and report it in the status of GitopsClusters that no
-    /// other controller reports on
+    /// Probe the connectivity of each cluster and write it to the status of its GitopsCluster, unless another
+    /// controller writes that
     #[arg(long, env = "SLUICE_PROBE_CLUSTERS", value_name = "BOOL", default_value = "true", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
     pub(crate) probe_clusters: GoBool,
 
-    /// Pipelines may reference only GitopsClusters in their own namespace, and on the hub target only
-    /// that namespace
+    /// Pipelines may use only GitopsClusters of their own namespace and, on the hub, targets in that namespace,
+    /// unless the annotation pipelines.weave.works/allowed-namespaces of the GitopsCluster or Namespace lists it
     #[arg(long, env = "SLUICE_NO_CROSS_NAMESPACE_REFS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
     pub(crate) no_cross_namespace_refs: GoBool,
 
@@ -80,12 +80,13 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_GIT_MIRRORS_SIZE", value_name = "MIB", default_value_t = controller::settings::GIT_MIRRORS_SIZE >> 20, help_heading = RECONCILIATION)]
     pub(crate) git_mirrors_size: u64,
 
-    /// Allow repositories, forges, webhooks and clusters on loopback, link-local and metadata addresses
+    /// Allow repositories, forges, registries, webhooks, clusters and the OpenID provider on loopback, link-local
+    /// and metadata addresses
     #[arg(long, env = "SLUICE_ALLOW_INTERNAL_URLS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = RECONCILIATION)]
     pub(crate) allow_internal_urls: GoBool,
 
-    /// Hosts that checks of pipelines may ask, such as `prometheus.monitoring:9090,*.example.com`. None
-    /// without it
+    /// Hosts that checks of pipelines may send requests to, such as
+    /// `prometheus.monitoring:9090,*.example.com` [default: none]
     #[arg(long, env = "SLUICE_CHECK_HOSTS", value_name = "PATTERNS", value_delimiter = ',', help_heading = RECONCILIATION)]
     pub(crate) check_hosts: Vec<String>,
 
@@ -101,7 +102,7 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_FOLLOW_EVERY", value_name = "DURATION", default_value = "1m", help_heading = RECONCILIATION)]
     pub(crate) follow_every: api::Duration,
 
-    /// URL of the dashboard; when set, pull requests link to their pipeline there
+    /// URL of the dashboard, for links in pull requests and events, and for sign-in
     #[arg(long, env = "SLUICE_DASHBOARD_URL", value_name = "URL", help_heading = RECONCILIATION)]
     pub(crate) dashboard_url: Option<String>,
 
@@ -130,7 +131,7 @@ pub(crate) struct Arguments {
     #[arg(long, env = "SLUICE_HEALTH_PROBE_BIND_ADDRESS", value_name = "ADDRESS", default_value = ":8081", help_heading = OBSERVABILITY)]
     pub(crate) health_probe_bind_address: BindAddress,
 
-    /// URL of Flux's notification-controller, which then also receives events
+    /// URL of Flux's notification-controller, to which events are sent [default: none]
     #[arg(long, env = "SLUICE_EVENTS_ADDR", value_name = "URL", help_heading = OBSERVABILITY)]
     pub(crate) events_addr: Option<String>,
 

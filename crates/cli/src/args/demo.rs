@@ -8,11 +8,11 @@ use crate::controller::logs::Logging;
 #[derive(Debug, Args)]
 #[command(args_conflicts_with_subcommands = true)]
 pub(crate) struct Arguments {
-    /// Run unattended, including the approvals: exit when prod runs a release and staging has rolled back
+    /// Run unattended, including the approvals: exit when prod runs a new version and staging has rolled back
     /// one that failed its check
     #[arg(long)]
     pub(crate) script: bool,
-    /// Promote by tags of an OCI registry instead of pull requests: environments follow tags
+    /// Promote by tags of an OCI registry instead of pull requests
     #[arg(long)]
     pub(crate) gitless: bool,
     /// Port of the REST API and the dashboard on this machine; 0 selects a free port
@@ -27,9 +27,9 @@ pub(crate) struct Arguments {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum DemoCommand {
-    /// Push the next release to the demo that runs in another terminal
+    /// Push a new version to dev of the demo that runs in another terminal
     Push {
-        /// Version of the release, such as 6.3.0; one that contains `broken` fails in dev, one that contains
+        /// Version to push, such as 6.3.0; one that contains `broken` fails in dev, one that contains
         /// `faulty` fails its check in staging
         version: String,
         #[command(flatten)]

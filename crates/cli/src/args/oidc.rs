@@ -42,7 +42,7 @@ pub(crate) struct OidcFlags {
     #[arg(long, env = "SLUICE_OIDC_USERNAME_PREFIX", value_name = "PREFIX", help_heading = OIDC)]
     pub(crate) oidc_username_prefix: Option<String>,
 
-    /// Claim with the groups of the user: a text or a list of texts [default: none; no groups]
+    /// Claim with the groups of the user: a string or a list of strings [default: none; no groups]
     #[arg(long, env = "SLUICE_OIDC_GROUPS_CLAIM", value_name = "CLAIM", help_heading = OIDC)]
     pub(crate) oidc_groups_claim: Option<String>,
 

@@ -16,16 +16,24 @@ Commands that use a cluster accept these flags, before or after the command:
 | `--kubeconfig FILE` | kubeconfig to use; default: `$KUBECONFIG` or `~/.kube/config` |
 | `--context NAME` | context of the kubeconfig; default: the current one |
 | `-n NAME`, `--namespace NAME` | namespace; default: that of the context; of `uninstall`: `pipeline-system` |
+| `--as USER`, `--as-group GROUP` | act as this user and as a member of this group (impersonation); needs the verb `impersonate` |
 
-Environments are named after the pipeline, as in `sluice explain web prod`; `-e NAME` and `--environment NAME` work
-with every command that takes an environment.
+The environment follows the pipeline, as in `sluice explain web prod`; `-e NAME` and `--environment NAME` work with
+every command that takes an environment.
 
 Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands with
 `--wait`).
 ";
 
 /// The flags in the opening.
-const COMMON: [&str; 4] = ["kubeconfig", "context", "namespace", "help"];
+const COMMON: [&str; 6] = [
+    "kubeconfig",
+    "context",
+    "namespace",
+    "as_user",
+    "as_group",
+    "help",
+];
 
 /// Writes the reference of all commands.
 pub(crate) fn write(out: &mut dyn Write) -> std::io::Result<()> {
@@ -57,7 +65,8 @@ fn write_command(command: &Command, parent: &str, out: &mut dyn Write) -> std::i
         let is_common = has_cluster && COMMON.contains(&arg.get_id().as_str());
         !is_common && arg.get_id() != "help" && !arg.is_hide_set()
     });
-    let rows: Vec<String> = shown.map(row).collect();
+    let (words, flags): (Vec<_>, Vec<_>) = shown.partition(|arg| arg.is_positional());
+    let rows: Vec<String> = words.into_iter().chain(flags).map(row).collect();
     if !rows.is_empty() {
         writeln!(out, "\n| argument | |\n| --- | --- |\n{}", rows.join("\n"))?;
     }

@@ -26,11 +26,11 @@ pub(crate) struct ServerFlags {
     #[arg(long, env = "SLUICE_PROMOTION_HOOK_RATE_LIMIT_INTERVAL", value_name = "SECONDS", default_value_t = server::settings::RATE_INTERVAL.as_secs(), help_heading = SERVER)]
     pub(crate) promotion_hook_rate_limit_interval: u64,
 
-    /// How long a webhook call that was stored waits for the controller to process it
+    /// How long the response to a webhook call waits for the controller to process the call
     #[arg(long, env = "SLUICE_PROMOTION_HOOK_WAIT", value_name = "DURATION", default_value = "5s", help_heading = SERVER)]
     pub(crate) promotion_hook_wait: api::Duration,
 
-    /// Also accept approvals with the signature of the older projects. It has no timestamp, so anyone
+    /// Also accept approvals with the signature of the Weave pipeline-controller. It has no timestamp, so anyone
     /// who has seen such a call can replay it
     #[arg(long, env = "SLUICE_LEGACY_APPROVAL_SIGNATURES", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true", help_heading = SERVER)]
     pub(crate) legacy_approval_signatures: GoBool,

@@ -39,8 +39,8 @@ pub(crate) struct Arguments {
     /// Allow repositories, forges and webhooks on loopback, link-local and metadata addresses
     #[arg(long, env = "SLUICE_ALLOW_INTERNAL_URLS", value_name = "BOOL", default_value = "false", num_args = 0..=1, require_equals = true, default_missing_value = "true")]
     pub(crate) allow_internal_urls: GoBool,
-    /// Hosts that checks of pipelines may ask, such as `prometheus.monitoring:9090,*.example.com`. None
-    /// without it
+    /// Hosts that checks of pipelines may send requests to, such as
+    /// `prometheus.monitoring:9090,*.example.com` [default: none]
     #[arg(
         long,
         env = "SLUICE_CHECK_HOSTS",

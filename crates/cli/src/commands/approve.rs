@@ -41,11 +41,11 @@ pub(crate) struct Arguments {
 pub(super) struct DecisionFlags {
     /// Pipeline, as NAME or NAMESPACE/NAME
     pipeline: String,
-    /// Environment that the revision is on its way into
+    /// Environment that the revision is to be promoted into
     pub(super) environment: String,
     #[command(flatten)]
     pub(super) revision: RevisionArgument,
-    /// Note to store with the decision; that of a rejection is also commented on the pull request
+    /// Note to store with the decision; `reject` also adds it to the pull request as a comment
     #[arg(long, value_name = "TEXT")]
     pub(super) note: Option<String>,
     #[command(flatten)]

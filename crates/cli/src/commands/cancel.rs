@@ -10,7 +10,7 @@ use super::{
 };
 
 #[derive(Debug, clap::Args)]
-#[command(mut_arg("revision", |it| it.help("Only this revision [default: whatever it is]")))]
+#[command(mut_arg("revision", |it| it.help("Only this revision [default: any]")))]
 pub(crate) struct Arguments {
     /// Pipeline, as NAME or NAMESPACE/NAME
     pipeline: String,

@@ -64,7 +64,7 @@ struct PipelineArguments {
     /// Tag that the targets of an environment follow, if the URL is an OCI repository
     #[arg(long, value_name = "TAG", default_value = "${environment}")]
     tag: String,
-    /// Clusters ask for their revision with Flux Operator; the Secret has the key `inputs-token`
+    /// Publish revisions as inputs for Flux Operator; --secret has the key `inputs-token`
     #[arg(long, requires = "secret", conflicts_with = "url")]
     inputs: bool,
     /// Base branch of the pull requests
@@ -83,8 +83,8 @@ struct PipelineArguments {
     /// Environments that need an approval, separated by commas
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     manual: Vec<String>,
-    /// What an environment comes after, instead of the one before it: ENVIRONMENT=SOURCE,…; repeat it. With
-    /// several sources, what is verified in each of them is promoted
+    /// Environments that an environment comes after, instead of the one before it in the list; repeat it. With
+    /// several, the newest revision that is verified in each of them is promoted
     #[arg(long, value_name = "NAME=NAME,…")]
     after: Vec<String>,
     /// Print the manifest instead of creating the pipeline

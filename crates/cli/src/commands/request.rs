@@ -33,8 +33,9 @@ pub(super) struct GateFlags {
     /// Request the revision even if no target, source or report has it
     #[arg(long)]
     unseen: bool,
-    /// Gate to pass although it is closed, such as freeze/NAME or check/NAME. Valid for one hour. Needs --note, the
-    /// verb override on pipelines and, where approvals are needed, the approval of somebody else
+    /// Freeze or check that the promotion passes although it is closed or failed: freeze/NAME,
+    /// freeze/NAMESPACE/NAME or check/NAME. Valid for one hour. Needs --note, the verb override on pipelines and,
+    /// where approvals are needed, the approval of somebody else
     #[arg(long = "override", value_name = "GATE/NAME", requires = "note")]
     overrides: Vec<String>,
 }
@@ -44,8 +45,8 @@ pub(super) struct RequestFlags {
     /// Note to store with the request
     #[arg(long, value_name = "TEXT", alias = "reason")]
     pub(super) note: Option<String>,
-    /// How long to wait for the answer of the controller (accepted or refused), such as 5s. Without an answer
-    /// in time the request stays
+    /// How long to wait until the controller has accepted or refused the request, such as 5s. After that the
+    /// request stays and may still be processed
     #[arg(long, value_name = "TIME", default_value = "10s")]
     answer_timeout: api::Duration,
     /// Replace requests of other people that the controller has not processed yet, instead of refusing this

@@ -32,7 +32,7 @@ pub(crate) struct Arguments {
     /// Start no further target; say why with --note
     #[arg(long)]
     stop: bool,
-    /// Go on after a stop; what failed before does not count any more
+    /// Go on after a stop; targets that failed before do not count towards maxFailures any more
     #[arg(long)]
     resume: bool,
     /// Go on without a target, as CLUSTER/NAMESPACE, or CLUSTER if it has only one

@@ -24,7 +24,7 @@ const POLL_INTERVAL: Duration = Duration::from_secs(15);
 /// The flags of commands that can wait for their result.
 #[derive(Debug, clap::Args)]
 pub(super) struct WaitFlags {
-    /// Wait for the result: until the environment runs the revision, or until what is cancelled has ended
+    /// Wait for the result: until the environment runs the revision; of `cancel`, until the promotion has ended
     #[arg(long)]
     wait: bool,
     /// How long to wait, such as 90s or 10m

@@ -138,7 +138,7 @@ const ACTIONS: [(&str, &str); 13] = [
     ),
     (
         "environments/{environment}/cancel",
-        "Take back the waiting request, or the promotion that is not merged yet",
+        "Cancel a request that waits, or a promotion that is not merged yet",
     ),
     (
         "environments/{environment}/retry",

@@ -22,7 +22,7 @@ use crate::{
     status = "ChangeStatus",
     derive = "Default",
     derive = "PartialEq",
-    doc = "A file to be proposed in the git repository Sluice was given for that.",
+    doc = "A file that Sluice proposes as a pull request in the repository of `--authoring-url`.",
     printcolumn = r#"{"name":"Path","type":"string","jsonPath":".spec.path"}"#,
     printcolumn = r#"{"name":"Phase","type":"string","jsonPath":".status.phase"}"#,
     printcolumn = r#"{"name":"URL","type":"string","jsonPath":".status.url"}"#,

@@ -81,11 +81,11 @@ pub struct FreezeSpec {
     )]
     #[schemars(default, length(max = 16))]
     pub open_only: Vec<ScheduleWindow>,
-    /// The Freeze closes nothing before this time.
+    /// The Freeze is open before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub not_before: Option<Time>,
-    /// The Freeze closes nothing from this time on.
+    /// The Freeze is open from this time on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub not_after: Option<Time>,
@@ -133,11 +133,11 @@ pub struct FreezeTimes {
     #[serde(skip_serializing_if = "is_default")]
     #[schemars(default, length(max = 16))]
     pub open_only: Vec<ScheduleWindow>,
-    /// It closes nothing before this time.
+    /// It is open before this time.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub not_before: Option<Time>,
-    /// It closes nothing from this time on.
+    /// It is open from this time on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub not_after: Option<Time>,

@@ -106,7 +106,7 @@ pub struct PromotionSpec {
     #[serde(deserialize_with = "revision::stored")]
     #[schemars(length(min = 1, max = 256))]
     pub revision: String,
-    /// What to write to git for that revision.
+    /// The version of that revision, as it is written to git.
     #[schemars(length(min = 1, max = 256))]
     pub version: String,
     /// The revision that ran in the environment or target when the promotion was created.
@@ -120,12 +120,12 @@ pub struct PromotionSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub digest: Option<String>,
-    /// The same of what it replaces.
+    /// The digest of the OCI artifact that it replaces.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub replaces_digest: Option<String>,
-    /// Since when the revision could be promoted: when the environment before it had been ready at it for
-    /// `soak`. Not known where a person requested it or the source of the pipeline proposed it.
+    /// Since when the revision could be promoted: when the previous environment had been ready at it for
+    /// `soak`. Absent if a person requested it or the source of the pipeline proposed it.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub verified_at: Option<Time>,
@@ -213,7 +213,7 @@ impl PromotionSpec {
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct PromotionTarget {
-    /// The GitopsCluster's name; without it the cluster of the pipeline.
+    /// The GitopsCluster's name; without it the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub cluster: Option<String>,
@@ -314,7 +314,7 @@ pub struct PromotionStatus {
     /// The commit that was pushed or merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub commit: Option<String>,
-    /// Whether the forge may merge the pull request by itself, because its merge queue demands that.
+    /// Whether the forge's merge queue merges the pull request, because the base branch requires that.
     #[serde(default, skip_serializing_if = "is_default")]
     pub merge_scheduled: bool,
     /// The number of attempts.

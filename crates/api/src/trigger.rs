@@ -47,7 +47,7 @@ pub use status::{
 pub struct PipelineTriggerSpec {
     /// The object whose revisions start runs, in the same namespace.
     pub source: TriggerSource,
-    /// The run in the first notation of the trigger operator.
+    /// The run, in the syntax of the trigger operator's first versions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pipeline: Option<PipelineTemplate>,
     /// The spec of the run.
@@ -63,16 +63,16 @@ pub struct PipelineTriggerSpec {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::foreign_object", default)]
     pub pipeline_run: Option<Map<String, Value>>,
-    /// A ManagedCredential whose service account and Secret the run uses.
+    /// A ManagedCredential (`credentials.jquad.rocks`) whose service account and Secret the run uses.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub credentials_ref: Option<CredentialsReference>,
-    /// Another name for `credentialsRef`, which wins.
+    /// Another name for `credentialsRef`, which takes precedence.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub managed_credential_ref: Option<CredentialsReference>,
     /// Start no runs.
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspend: bool,
-    /// Which revisions count. Default: all of them.
+    /// Which revisions start runs. Default: all of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub filters: Option<Filters>,
     /// What to do while an earlier run is not finished. Default: start the next.
@@ -145,7 +145,7 @@ pub enum TriggerSourceKind {
     HelmChart,
 }
 
-/// The run in the first notation of the trigger operator.
+/// The run, in the syntax of the trigger operator's first versions.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]

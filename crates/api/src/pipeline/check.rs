@@ -38,8 +38,8 @@ pub struct Check {
     /// How long to wait before the first measurement. Default: none.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub initial_delay: Option<Duration>,
-    /// How often `prometheus` and `http` measure; they go on while a revision soaks. Default: until they
-    /// have passed or failed, every 30 seconds.
+    /// How often `prometheus` and `http` measure. If it is set, they also measure after they have passed, while
+    /// the revision soaks. Default: every 30 seconds, until they have passed or failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub interval: Option<Duration>,
     /// How many measurements in a row must pass. Default: 1.
@@ -50,7 +50,7 @@ pub struct Check {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1000))]
     pub failure_threshold: Option<i64>,
-    /// After how long a check that has not passed has failed. Default: 15 minutes.
+    /// Time after which a check that has not passed fails. Default: 15 minutes.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub timeout: Option<Duration>,
 }
@@ -149,7 +149,7 @@ pub struct JobCheck {
 #[schemars(!default)]
 pub struct ExternalCheck {
     /// Secret with the key `hmac-key` that signs results of this check. Without it, only people with the
-    /// right to report can.
+    /// verb `report` can report them.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
 }

@@ -28,13 +28,13 @@ pub struct PromotionSettings {
     /// How a promotion is carried out; exactly one strategy.
     #[serde(default)]
     pub strategy: Strategy,
-    /// How much of the source environment must run the revision. Default: all of it.
+    /// How much of the previous environment must run the revision. Default: all of it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<When>,
-    /// How long the source environment must have been ready at the revision, without a break. Default: `0s`.
+    /// How long the previous environment must have been ready at the revision, without a break. Default: `0s`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub soak: Option<Duration>,
-    /// The names of the checks that a revision must pass before it enters.
+    /// The names of the checks that a revision must pass before it enters the environment.
     #[serde(
         default,
         deserialize_with = "null_as_default",
@@ -42,8 +42,8 @@ pub struct PromotionSettings {
     )]
     #[schemars(length(max = 16), inner(length(min = 1, max = 63)))]
     pub checks: Vec<String>,
-    /// Promote only revisions whose signature Flux verified in the environment before: its OCIRepository or
-    /// GitRepository has `verify`, and its condition `SourceVerified` is true for the revision.
+    /// Promote only revisions whose signature Flux verified in the previous environment: the OCIRepository or
+    /// GitRepository there has `verify`, and its condition `SourceVerified` is true for the revision.
     #[serde(default, skip_serializing_if = "is_default")]
     pub require_verified_source: bool,
     /// What one promotion covers. Default: the environment.
@@ -52,14 +52,15 @@ pub struct PromotionSettings {
     /// Go through the targets of the environment in waves. Not with `scope: Target`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<Rollout>,
-    /// How long after the merge the deployment may take. Default: one hour.
+    /// How long the deployment may take after the change was made (merged, pushed, tagged or sent). Default: one
+    /// hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub deploy_timeout: Option<Duration>,
-    /// A pull request in the notation of RFC-0003, instead of `strategy`: to GitHub, with the credentials in the
+    /// A pull request in the syntax of RFC-0003, instead of `strategy`: to GitHub, with the credentials in the
     /// Secret `git-credentials`. Defaults: `scope: Target` and `when: AnyTargetReady`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pull_request: Option<RfcPullRequest>,
-    /// A webhook in the notation of RFC-0003, instead of `strategy`. Defaults: `scope: Target` and
+    /// A webhook in the syntax of RFC-0003, instead of `strategy`. Defaults: `scope: Target` and
     /// `when: AnyTargetReady`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<RfcWebhook>,
@@ -72,8 +73,8 @@ impl PromotionSettings {
     }
 }
 
-/// How much of the source environment must run a revision: `AllTargetsReady` (the default) or one target of it,
-/// `AnyTargetReady`.
+/// How much of the previous environment must be ready at a revision: all targets (`AllTargetsReady`, the default) or
+/// one (`AnyTargetReady`).
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum When {
     /// Every target.
@@ -108,13 +109,14 @@ pub struct Strategy {
     /// Call a URL, and leave the change to its receiver.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub webhook: Option<Webhook>,
-    /// Point a tag of an OCI repository at what the environment before it runs.
+    /// Point a tag of an OCI repository at what the previous environment runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub oci: Option<Oci>,
-    /// Publish the revision as an input that clusters ask for with Flux Operator.
+    /// Publish the revision as an input that Flux Operator on the clusters polls.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub resource_set_inputs: Option<ResourceSetInputs>,
-    /// Secret with the key `hmac-key` that signs incoming reports.
+    /// Secret with the key `hmac-key`, with which webhook requests are signed: reports, approvals and proposed
+    /// revisions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub secret_ref: Option<LocalReference>,
 }
@@ -262,7 +264,7 @@ pub struct Webhook {
     pub secret_ref: Option<LocalReference>,
 }
 
-/// Point a tag of an OCI repository at the digest that the environment before it runs.
+/// Point a tag of an OCI repository at the digest that the previous environment runs.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -274,7 +276,7 @@ pub struct Oci {
     )]
     pub url: String,
     /// The tag that the targets of the environment follow; `${environment}`, `${cluster}`, `${namespace}`
-    /// and `${version}` are filled in. `${version}` only where targets follow exact tags.
+    /// and `${version}` are filled in, `${version}` only if the targets follow exact tags.
     #[schemars(length(min = 1, max = 256))]
     pub tag: String,
     /// Secret with the credentials: `.dockerconfigjson`, or `username` and `password`, or `token`; and

@@ -13,8 +13,8 @@ pub struct Request {
     /// The id of the request.
     #[schemars(length(max = 128))]
     pub id: String,
-    /// The requested revision. To promote or roll back it is needed; otherwise it may be empty: whatever is
-    /// in progress or failed.
+    /// The requested revision. Required to promote or roll back; for other kinds empty means whatever is in
+    /// progress or failed.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 256))]
     pub revision: String,
@@ -39,12 +39,12 @@ pub struct Request {
     /// Accept it even if no target, source or report has the revision.
     #[serde(default, skip_serializing_if = "is_default")]
     pub unseen: bool,
-    /// Gates that it passes although they are closed.
+    /// Freezes and checks that it passes although they are closed or failed.
     #[serde(rename = "override", skip_serializing_if = "Option::is_none")]
     pub override_gates: Option<Override>,
 }
 
-/// Gates that a promotion passes although they are closed, and why.
+/// Freezes and checks that a promotion passes although they are closed or failed, and why.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]

@@ -14,7 +14,7 @@ use crate::reference::LocalReference;
 /// The Secret with the credentials of a pull request in the spelling of RFC-0003, which names none.
 pub const RFC_SECRET: &str = "git-credentials";
 
-/// A pull request in the notation of RFC-0003.
+/// A pull request in the syntax of RFC-0003.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -27,7 +27,7 @@ pub struct RfcPullRequest {
     pub branch: String,
 }
 
-/// A webhook in the notation of RFC-0003.
+/// A webhook in the syntax of RFC-0003.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]

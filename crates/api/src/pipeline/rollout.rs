@@ -14,8 +14,8 @@ use crate::{
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
 pub struct Rollout {
-    /// The waves, in order. A target belongs to the first one that takes it; those that none takes belong
-    /// to one more wave at the end.
+    /// The waves, in order. A target belongs to the first wave whose `selector` matches it and whose `percent`
+    /// is not reached; the others belong to one more wave at the end.
     #[serde(
         default,
         deserialize_with = "null_as_default",
@@ -49,7 +49,7 @@ pub struct Wave {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 100))]
     pub percent: Option<i64>,
-    /// How many targets may be changing at the same time. Default: all of the wave.
+    /// How many targets may be in progress at the same time. Default: all of the wave.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1))]
     pub max_concurrent: Option<i64>,

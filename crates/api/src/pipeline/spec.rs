@@ -43,21 +43,21 @@ pub struct PipelineSpec {
     /// Without it the labelled HelmReleases, Kustomizations and workloads of each target are shown.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub app_ref: Option<AppReference>,
-    /// Environments in the order of promotion. `after` of an environment changes what it comes after.
+    /// Environments in the order of promotion, unless an environment has `after`.
     #[serde(deserialize_with = "null_as_default")]
     pub environments: Vec<Environment>,
     /// The promotion settings of all environments that have none of their own. The `promotion` of an environment
     /// replaces them as a whole; the two are not merged.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionSettings>,
-    /// Start no promotion in any environment.
+    /// Neither start nor continue promotions into any environment.
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspend: bool,
     /// What proposes revisions for the first environment. Without it, Sluice does not promote into that
     /// one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub source: Option<Source>,
-    /// Compare the tag of an image instead of the revision of the app.
+    /// Promote the tag or digest of an image instead of the chart version or commit of the app.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub track: Option<Track>,
     /// The repository of the application's source code, to show which commits a promotion brings.
@@ -138,7 +138,7 @@ pub struct Environment {
     /// The checks that a revision must pass here before it goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub verify: Option<Verify>,
-    /// Start no promotion into this environment.
+    /// Neither start nor continue promotions into this environment.
     #[serde(default, skip_serializing_if = "is_default")]
     pub suspend: bool,
 }
@@ -152,7 +152,7 @@ pub struct Environment {
 pub struct Target {
     /// The namespace of the application on that cluster.
     pub namespace: String,
-    /// The cluster; without it and without a selector, the cluster of the pipeline.
+    /// The cluster; without it and without `clusterSelector`, the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<ClusterReference>,
     /// One target for each GitopsCluster with these labels, instead of `clusterRef`.
@@ -187,7 +187,7 @@ pub struct ClusterReference {
     "message": "a source other than Hook needs a name"
 }]))]
 pub struct Source {
-    /// The kind of object, or Hook for revisions proposed by an HTTP call.
+    /// The kind of object, or `Hook` for revisions that a signed call to `/release` proposes.
     pub kind: SourceKind,
     /// The object's name, in the pipeline's namespace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -212,7 +212,7 @@ pub enum SourceKind {
     Hook,
 }
 
-/// Compare the tag of one image instead of the revision of the app.
+/// Promote the tag or digest of one image instead of the chart version or commit of the app.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq, Eq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]

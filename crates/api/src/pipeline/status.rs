@@ -37,7 +37,7 @@ pub struct PipelineStatus {
     /// The generation this status was computed from.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// `Ready`, and `PromotionPending` while something holds a promotion.
+    /// `Ready`, `PromotionPending` while something holds a promotion, and `StrategyReady` if it is false.
     #[serde(
         default,
         deserialize_with = "null_as_default",
@@ -57,9 +57,9 @@ pub struct PipelineStatus {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub last_handled_reconcile_at: Option<String>,
-    /// When the status had been lost, as in a hub that was restored without it, and was rebuilt from
-    /// Promotions. Those from before it that have no status either have ended, unless they are the last ones
-    /// of their environment or target.
+    /// When the status was rebuilt from Promotions, because it had been lost, as on a hub that was restored
+    /// without it. Of the Promotions without a status that are older, only the last one of each environment or
+    /// target goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub rebuilt_at: Option<Time>,
@@ -80,7 +80,7 @@ pub struct PipelineStatus {
         skip_serializing_if = "is_default"
     )]
     pub reports: BTreeMap<String, Report>,
-    /// Why promotions into an environment would fail, as found before one needs its strategy, by
+    /// Why the next promotion into an environment would fail, as far as its strategy can be checked before, by
     /// environment name.
     #[serde(
         default,
@@ -88,8 +88,8 @@ pub struct PipelineStatus {
         skip_serializing_if = "is_default"
     )]
     pub preflight: BTreeMap<String, PreflightProblem>,
-    /// What of a strategy cannot be checked before a promotion needs it, or what promotions do without, by
-    /// environment name.
+    /// What cannot be checked of a strategy before a promotion, and what promotions go on without, by environment
+    /// name.
     #[serde(
         default,
         deserialize_with = "null_as_default",
@@ -147,10 +147,10 @@ pub struct EnvironmentStatus {
     /// The promotion in progress into this environment, else the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub promotion: Option<PromotionSummary>,
-    /// Why no promotion starts.
+    /// Why no promotion into this environment starts or goes on.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub hold: Option<HoldStatus>,
-    /// The gates that are closed for the next revision, in their order.
+    /// The gates that do not pass for the next revision, in their order.
     #[serde(
         default,
         deserialize_with = "null_as_default",
@@ -166,7 +166,7 @@ pub struct EnvironmentStatus {
     )]
     #[schemars(length(max = 20))]
     pub ran: Vec<RanRevision>,
-    /// Revisions that were rolled back or whose pull request was closed, newest first.
+    /// Revisions that were rolled back, rejected or cancelled, or whose pull request was closed, newest first.
     #[serde(
         default,
         deserialize_with = "revision::stored_list",
@@ -174,7 +174,7 @@ pub struct EnvironmentStatus {
     )]
     #[schemars(length(max = 20), inner(length(max = 256)))]
     pub rejected: Vec<String>,
-    /// Releases that failed here, newest first.
+    /// Revisions that failed here, newest first.
     #[serde(default, skip_serializing_if = "is_default")]
     #[schemars(length(max = 20))]
     pub failures: Vec<FailedRelease>,
@@ -186,14 +186,14 @@ pub struct EnvironmentStatus {
     )]
     #[schemars(length(max = 64))]
     pub checks: Vec<CheckStatus>,
-    /// What clusters that ask should run (`strategy.resourceSetInputs`). Where a target has a value of its
-    /// own, the later one counts.
+    /// The revision that is published for the clusters (`strategy.resourceSetInputs`). Where a target has a value
+    /// of its own, the later one counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<DesiredRevision>,
     /// The rollout in progress into this environment, else the last one.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout: Option<RolloutSummary>,
-    /// What people ordered about that rollout.
+    /// What people requested for that rollout.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollout_orders: Option<RolloutOrders>,
     /// The last request that was handled, and its result.
@@ -253,7 +253,7 @@ pub struct Proposal {
     )]
     #[schemars(length(max = 256))]
     pub revision: Option<String>,
-    /// What to write to git to get that revision.
+    /// The version of that revision, as it is written to git.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub version: Option<String>,

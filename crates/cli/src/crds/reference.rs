@@ -64,8 +64,12 @@ fn write_field(
     if is_required {
         text = format!("{text} Required.");
     }
-    for rule in schema.x_kubernetes_validations.iter().flatten() {
-        let message = rule.message.as_deref().unwrap_or(&rule.rule);
+    let rules = schema.x_kubernetes_validations.iter().flatten();
+    let mut messages: Vec<&str> = rules
+        .map(|rule| rule.message.as_deref().unwrap_or(&rule.rule))
+        .collect();
+    messages.dedup();
+    for message in messages {
         text = format!("{text} Rule: {}.", cell(message));
     }
     writeln!(out, "| `{path}` | {} | {} |", kind(schema), text.trim())?;

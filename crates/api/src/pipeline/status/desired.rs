@@ -14,7 +14,7 @@ pub struct DesiredRevision {
     #[serde(deserialize_with = "revision::stored")]
     #[schemars(length(min = 1, max = 256))]
     pub revision: String,
-    /// What to write to a manifest to get that revision.
+    /// The version of that revision, as it is written to a manifest.
     #[schemars(length(max = 256))]
     pub version: String,
     /// The digest of the artifact, where it is known.

@@ -11,7 +11,7 @@ use crate::{
     revision, schema,
 };
 
-/// Why no promotion starts.
+/// Why no promotion into an environment starts or goes on.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -78,14 +78,14 @@ pub struct CoveringFreeze {
     /// The environments that it covers.
     #[schemars(length(max = 64), inner(length(max = 253)))]
     pub environments: Vec<String>,
-    /// Where it covers some clusters only: their keys. More than these are not listed; then it covers
-    /// all.
+    /// The clusters that it covers, as `NAME` or `NAMESPACE.NAME`, if not all. Absent if there are too many to
+    /// list: then it counts for all.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128), inner(length(max = 317)))]
     pub clusters: Option<Vec<String>>,
     /// When it closes.
     pub times: FreezeTimes,
-    /// Why it cannot be understood. Then it is closed.
+    /// Why it is invalid. Then it counts as closed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 512))]
     pub invalid: Option<String>,

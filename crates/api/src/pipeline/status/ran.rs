@@ -17,7 +17,7 @@ pub struct RanRevision {
     #[serde(deserialize_with = "revision::stored")]
     #[schemars(length(min = 1, max = 256))]
     pub revision: String,
-    /// What to write to git to get that revision.
+    /// The version of that revision, as it is written to git.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub version: Option<String>,

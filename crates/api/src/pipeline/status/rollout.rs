@@ -66,7 +66,7 @@ pub struct WaveSummary {
     pub done_at: Option<Time>,
 }
 
-/// What people ordered about a rollout: to stop it, to go on, to skip targets.
+/// What people requested for a rollout: to stop it, to go on, to skip targets.
 #[derive(Serialize, Deserialize, JsonSchema, Clone, Debug, Default, PartialEq)]
 #[serde(rename_all = "camelCase", default)]
 #[schemars(!default)]
@@ -77,11 +77,11 @@ pub struct RolloutOrders {
     /// Who stopped it, until somebody resumes it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<RolloutStop>,
-    /// When somebody last resumed it. What failed before does not count any more.
+    /// When somebody last resumed it. Targets that failed before do not count any more.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub resumed_at: Option<Time>,
-    /// When somebody last retried it. What failed before gets `deployTimeout` again.
+    /// When somebody last retried it. Targets that failed before get `deployTimeout` again.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub retried_at: Option<Time>,

@@ -25,7 +25,7 @@ pub struct TargetStatus {
         skip_serializing_if = "Option::is_none"
     )]
     pub revision: Option<String>,
-    /// What to write to git to get that revision.
+    /// The version of that revision, as it is written to git.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
     /// The digest of the OCI artifact it was installed from, where the revision is a version.
@@ -45,11 +45,11 @@ pub struct TargetStatus {
     /// The same as a fixed reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub problem: Option<TargetProblem>,
-    /// Since when the target cannot be read, where Sluice should read it. Reports count that are newer.
+    /// Since when the target cannot be read, although Sluice should read it. Newer reports count instead.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub unreadable_since: Option<Time>,
-    /// The revision whose last release failed here.
+    /// The revision whose last deployment failed here.
     #[serde(
         deserialize_with = "revision::stored_option",
         skip_serializing_if = "Option::is_none"
@@ -67,7 +67,7 @@ pub struct TargetStatus {
     /// Whether Flux verified the signature of that revision; nothing where its source does not say.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub signed: Option<bool>,
-    /// What this target should run, where promotions cover one target each and it asks for its revision.
+    /// The revision that is published for this target (`strategy.resourceSetInputs` with `scope: Target`).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub desired: Option<DesiredRevision>,
     /// The waves of the environment's rollout whose selector matches its cluster, numbered from 0.
@@ -130,7 +130,7 @@ pub struct ClusterAppReference {
     pub kind: String,
     /// The app's name.
     pub name: String,
-    /// The cluster; without it the cluster of the pipeline.
+    /// The cluster; without it the hub.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cluster_ref: Option<ClusterReference>,
 }
@@ -185,7 +185,7 @@ pub struct CanaryState {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub revision_since: Option<Time>,
-    /// When the Canaries count although Flagger has not changed them since the app changed.
+    /// From when on the Canaries count even if Flagger has not changed them since the app changed.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::time", default)]
     pub counts_at: Option<Time>,

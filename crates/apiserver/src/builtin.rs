@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use crate::{
     access, data, event,
+    metadata::undecodable,
     name::NameRule,
     resource::{BUILTIN_FINGERPRINT, CONVERTED_FINGERPRINT, Resource, storage_name},
     schema::FieldError,
@@ -318,8 +319,24 @@ pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
     }
     match holds_data(resource) {
         true => data::check_types(resource, object),
-        false => Ok(()),
+        false => check_structs(resource, object),
     }
+}
+
+/// Refuses a spec or status that is no object.
+fn check_structs(resource: &Resource, object: &Value) -> Result<()> {
+    for field in ["spec", "status"] {
+        let value = &object[field];
+        let is_object = value.is_object() || value.is_null();
+        if let Some(Type::Named(expected)) = resource.object_type.field(field)
+            && !is_object
+        {
+            let path = format!("{}.{field}", resource.kind);
+            let expected = format!("v1.{expected}");
+            return Err(undecodable(resource, value, &path, &expected));
+        }
+    }
+    Ok(())
 }
 
 /// Normalises a built-in object before it is stored.

@@ -87,6 +87,16 @@ pub(crate) fn rollback_clause(promotion: &Promotion) -> Option<String> {
     })
 }
 
+/// The reason of a promotion that ended because the statuses of its hub were lost.
+pub(crate) const STATUS_LOST: &str = "StatusLost";
+
+/// Whether a person requested it and nobody knows how far it came, because the statuses of its hub were lost.
+pub(crate) fn is_lost_request(promotion: &Promotion) -> bool {
+    let status = promotion.status.as_ref();
+    let reason = status.and_then(|status| status.reason.as_deref());
+    promotion.spec.request.is_some() && reason == Some(STATUS_LOST)
+}
+
 /// Why a promotion was withdrawn, if a person requested to go back or to stay.
 pub(crate) const ROLLED_BACK: &str = "RolledBack";
 

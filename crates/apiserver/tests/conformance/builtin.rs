@@ -11,7 +11,8 @@ cases!("builtin":
     core_event_is_an_event, event_is_a_core_event, event_needs_a_time,
     event_belongs_to_its_object_namespace, lease_is_taken_by_one, lease_needs_a_version,
     lease_can_be_created_by_replace, lease_keeps_microseconds,
-    deployment_has_generation_and_status, workloads_are_stored, namespace_ignores_its_namespace,
+    deployment_has_generation_and_status, workloads_are_stored, spec_and_status_are_objects,
+    namespace_ignores_its_namespace,
     review_of_a_bad_token, review_needs_a_token, review_of_access,
     review_of_access_needs_a_subject, reviews_can_only_be_created,
 );
@@ -102,6 +103,25 @@ async fn config_map_values_are_text(api: Context) {
         status["message"].as_str().unwrap().starts_with(expected),
         "{status}"
     );
+}
+
+async fn spec_and_status_are_objects(api: Context) {
+    let leases = "/apis/coordination.k8s.io/v1/namespaces/default/leases";
+    let cases = [
+        ("/api/v1/namespaces", "Namespace", "spec"),
+        ("/api/v1/namespaces", "Namespace", "status"),
+        (leases, "Lease", "spec"),
+    ];
+    for (path, kind, field) in cases {
+        let body = json!({"metadata": {"name": "a"}, field: false});
+        let status = api.post(path, &body).await;
+        let status = status.refused_somehow(400, "BadRequest");
+        let expected = format!(
+            "{kind} in version \"v1\" cannot be handled as a {kind}: json: cannot unmarshal bool"
+        );
+        let message = status["message"].as_str().unwrap();
+        assert!(message.starts_with(&expected), "{message}");
+    }
 }
 
 async fn config_map_keys_are_checked(api: Context) {

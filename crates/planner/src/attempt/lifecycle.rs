@@ -17,11 +17,10 @@ use super::{
 use crate::{
     gate::approvals,
     plan::successor,
+    promotion_phase::STATUS_LOST,
     time::{Timestamp, later, stored},
 };
 
-/// The reason of a promotion that ended before the statuses of its hub were lost.
-const STATUS_LOST: &str = "StatusLost";
 /// How often an open pull request is polled.
 pub(super) const FOLLOW: Duration = Duration::from_secs(60);
 /// How long a deployment may take unless the pipeline sets `deployTimeout`.
@@ -163,6 +162,10 @@ impl Attempt<'_> {
                 self.close(Phase::Superseded, "Superseded", message)
             }
             Some(_) => {
+                if let ObservedPullRequest::Closed { url } = self.context.input.pull_request.clone()
+                {
+                    return self.abandon(url);
+                }
                 let message = reason.to_owned();
                 self.end(Phase::Superseded, "Superseded", message)
             }

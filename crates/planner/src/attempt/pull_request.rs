@@ -22,11 +22,7 @@ impl Attempt<'_> {
                 self.status.url = Some(url);
                 self.deploy()
             }
-            ObservedPullRequest::Closed { url } => {
-                self.status.url = Some(url);
-                let message = "its pull request was closed without being merged".to_owned();
-                self.end(Phase::Abandoned, "Closed", message)
-            }
+            ObservedPullRequest::Closed { url } => self.abandon(url),
             // Commits of others on the branch are not overwritten.
             ObservedPullRequest::Open {
                 url,
@@ -40,6 +36,13 @@ impl Attempt<'_> {
             _ => return ControlFlow::Continue(self),
         };
         ControlFlow::Break(next)
+    }
+
+    /// A person closed the pull request, which rejects the revision.
+    pub(super) fn abandon(mut self, url: String) -> AttemptPlan {
+        self.status.url = Some(url);
+        let message = "its pull request was closed without being merged".to_owned();
+        self.end(Phase::Abandoned, "Closed", message)
     }
 
     fn wait_for_merge(mut self, changed_by_others: bool) -> AttemptPlan {

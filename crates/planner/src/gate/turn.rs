@@ -11,7 +11,7 @@ use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
 use crate::{
     hold::{Hold, HoldReason},
     plan::{WantedRevision, pending_request},
-    promotion_phase::{lets_successor_act, name_of},
+    promotion_phase::{is_lost_request, lets_successor_act, name_of},
 };
 
 pub(super) const GATE: Gate = Gate {
@@ -27,7 +27,23 @@ pub(super) const GATE: Gate = Gate {
 fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
     let first = question.first;
     let hold = first.map(|first| hold(question.wanted, first, &name_of(first)));
-    hold.into()
+    hold.or_else(|| lost_request(question)).into()
+}
+
+/// What a person requested is not replaced without a person, also where a restored hub does not know how far it
+/// came.
+fn lost_request(question: &SiteQuestion<'_>) -> Option<Hold> {
+    let last = question.site.promotions.last()?;
+    let is_requested = question.wanted.kind().is_some();
+    if is_requested || !is_lost_request(last) {
+        return None;
+    }
+    let revision = last.spec.shown_revision();
+    Some(Hold::new(
+        HoldReason::RequestUnderWay,
+        format!("{revision}, which a person requested, was in progress when its status was lost"),
+        format!("a request for {revision} or {}", question.wanted.shown()),
+    ))
 }
 
 /// The hold of a revision that waits for a promotion, or for the one of this name that brings the same.

@@ -108,10 +108,11 @@ impl<'a> CandidateSource<'a> {
 
 impl<'a> CandidateSource<'a> {
     /// The revision that the environment gets next once its source passes the gates: the newest that the
-    /// source has, whether or not it is ready or has soaked.
-    pub(crate) fn prospect(&self) -> Option<Candidate<'a>> {
+    /// source has, whether or not it is ready or has soaked. Where one ready target is enough, what the
+    /// environment runs already is left out if there is another.
+    pub(crate) fn prospect(&self, runs: impl Fn(&str) -> bool) -> Option<Candidate<'a>> {
         match self {
-            Self::Environment(votes) => votes.prospect(),
+            Self::Environment(votes) => votes.prospect(runs),
             Self::Environments(sources) => sources.prospect(),
             _ => self.candidate(),
         }
@@ -199,30 +200,32 @@ impl<'a> SourceVotes<'a> {
     /// If a newer revision is still soaking, its hold is reported; the older candidate proceeds.
     fn of_any_target(&self) -> Option<Candidate<'a>> {
         let votes = self.newest_first();
-        let newest = votes.first()?;
         let may_go_on = |vote: &&TargetVote<'_>| {
             self.opens_at(vote) <= self.now && self.checks(vote.revision).have_passed()
         };
         let vote = votes.iter().find(may_go_on)?;
-        let is_newer = newest.revision != vote.revision && self.now < self.opens_at(newest);
-        let soaking = || soak::hold(self, &newest.shown(), self.opens_at(newest));
+        let mut newer = votes.iter().take_while(|it| !may_go_on(it));
+        let soaking = newer.find(|it| it.revision != vote.revision && self.now < self.opens_at(it));
         Some(Candidate {
             revision: vote.revision.to_owned(),
             version: vote.version().to_owned(),
             verified_at: Some(self.opens_at(vote)),
             vouched_by: vote.target.into_iter().collect(),
             digests: Vec::new(),
-            newer: is_newer.then(soaking),
+            newer: soaking.map(|it| soak::hold(self, &it.shown(), self.opens_at(it))),
         })
     }
 
     /// The newest revision of the source: of its ready targets, where one is enough and there is one, else
     /// of all of them.
-    fn prospect(&self) -> Option<Candidate<'a>> {
-        let ready = match self.when {
-            When::AnyTargetReady => self.newest_first().into_iter().next(),
-            When::AllTargetsReady => None,
+    fn prospect(&self, runs: impl Fn(&str) -> bool) -> Option<Candidate<'a>> {
+        let mut ready = match self.when {
+            When::AnyTargetReady => self.newest_first(),
+            When::AllTargetsReady => Vec::new(),
         };
+        // Stable: the newest of the others is first.
+        ready.sort_by_key(|vote| runs(vote.revision));
+        let ready = ready.into_iter().next();
         let all = self.targets.iter().filter_map(|target| self.vote(target));
         let newest = all.max_by(|one, other| version_order::total(&one.shown(), &other.shown()));
         let vote = ready.or(newest)?;

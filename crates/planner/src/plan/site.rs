@@ -91,13 +91,15 @@ impl<'a> SitePlanner<'a> {
         settings: &'a PromotionSettings,
     ) -> Self {
         let source = CandidateSource::new(input, environment, settings);
+        let sites = input.sites(&environment.name, settings);
+        let run = |revision: &str| sites.iter().all(|site| site.runs(revision));
         Self {
             input,
             environment,
             settings,
-            sites: input.sites(&environment.name, settings),
             candidate: source.candidate(),
-            prospect: source.prospect(),
+            prospect: source.prospect(run),
+            sites,
             source,
         }
     }

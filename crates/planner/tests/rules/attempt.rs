@@ -708,6 +708,12 @@ fn superseded_leaves_the_pull_request_to_its_successor() {
         "merged",
         "Superseded/Superseded: Superseded by x",
     );
+    // A person closed it before the successor was known, which rejects the revision.
+    check(
+        "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge superseded",
+        "closed",
+        "Abandoned/Closed: its pull request was closed without being merged",
+    );
     let world =
         draw("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge superseded");
     let merged = next_of(&world, "merged").status;

@@ -107,6 +107,26 @@ fn what_will_be_withdrawn_is_not_forecast() {
     assert_eq!(forecast(&world).revision.as_deref(), Some("3.0.0"));
 }
 
+/// What prod runs is newest in dev, and the revision that prod lacks has soaked before it.
+#[test]
+fn what_runs_already_hides_nothing_that_soaks() {
+    let comes = |drawing: &str| {
+        let forecast = forecast(&draw(drawing));
+        let minutes = forecast
+            .not_before
+            .map(|at| (at.as_second() - now().as_second()) / 60);
+        (forecast.revision.unwrap_or_default(), minutes)
+    };
+    let prod = "prod{soak 15m, any}[1.0.0 ok]";
+    for dev in [
+        "dev[1.0.0 ok 0m, 2.0.0 ok 5m]",
+        "dev[1.0.0 ok 0m, 2.0.0 ok 5m, 1.0.0 ok 10m]",
+    ] {
+        let drawing = format!("{dev} > {prod}");
+        assert_eq!(comes(&drawing), ("2.0.0".to_owned(), Some(10)), "{drawing}");
+    }
+}
+
 /// A random pipeline, its promotions and its Freezes. All times are multiples of five minutes.
 #[derive(Clone, Debug)]
 struct Situation {

@@ -98,6 +98,37 @@ fn a_rollout_is_not_begun_again() {
     assert_eq!(rebuilt.environments["prod"].rejected, ["2.0.0"]);
 }
 
+/// A rollout that a person requested does not give way to a newer revision because the hub was restored.
+#[test]
+fn a_lost_request_is_replaced_by_a_request_only() {
+    let drawing = "dev[3.0.0 ok] > prod[2.0.0 ok on c1, 1.0.0 ok on c2]
+         promotion prod 2.0.0 Running asked r1 instead 1.0.0";
+    let (mut world, _) = restored(drawing);
+    let end = |world: &mut World| {
+        let status = world.promotions[0].status.get_or_insert_default();
+        status.phase = Some(Phase::Superseded);
+        status.reason = Some("StatusLost".to_owned());
+    };
+    end(&mut world);
+    let plan = world.plan();
+    assert!(plan.steps.is_empty(), "{:?}", plan.steps);
+    let hold = plan.environments["prod"].hold.clone().unwrap();
+    assert_eq!(
+        format!(
+            "{}: {}; {}",
+            hold.reason.word(),
+            hold.sentence,
+            hold.resolved_by
+        ),
+        "RequestUnderWay: 2.0.0, which a person requested, was in progress when its status was lost; \
+         a request for 2.0.0 or 3.0.0"
+    );
+    let mut requested = draw(&format!("{drawing}\nrequest prod Promote 3.0.0 r2"));
+    end(&mut requested);
+    let steps = format!("{:?}", requested.plan().steps);
+    assert!(steps.contains("StartPromotion"), "{steps}");
+}
+
 /// What ran without a rollback and was replaced at a person's request.
 #[test]
 fn what_was_replaced_stays_replaced() {

@@ -123,8 +123,8 @@ fn withdraw(promotions: &mut Cow<'_, [Promotion]>, steps: &[Step]) {
     }
 }
 
-/// Asks the gates, goes to the time when all are open that time opens, and asks again: another one may be
-/// closed then.
+/// Asks the gates, goes to the time when one may open or another revision may come first, and asks again, until
+/// time opens no gate any more.
 fn of_environment(
     name: &str,
     start: Timestamp,
@@ -145,12 +145,16 @@ fn of_environment(
             forecast.conclude(&says, at);
             return forecast;
         };
+        if forecast.revision != says.next {
+            forecast.waits.clear();
+        }
         let mut waits: Vec<_> = timed(&says, at).map(TimedWait::new).collect();
         waits.sort_by_key(|wait| wait.until);
         waits.retain(|wait| !forecast.waits.contains(wait));
         forecast.waits.append(&mut waits);
         forecast.revision = says.next;
-        at = until;
+        let changes_at = says.requeue_at.filter(|time| *time > at);
+        at = changes_at.map_or(until, |time| time.min(until));
     }
     forecast
 }

@@ -132,6 +132,8 @@ pub struct EnvironmentPlan {
     pub overrides: Vec<StoredOverride>,
     /// By what it is frozen now, whether or not something waits.
     pub frozen: Option<String>,
+    /// When time alone changes any of this.
+    pub requeue_at: Option<Timestamp>,
 }
 
 const SUPERSEDED: &str = "Superseded by ";
@@ -173,10 +175,8 @@ pub fn plan(
         let decision = environment::plan(&input, environment);
         let hold = decision.says.hold.as_ref();
         plan.pending = plan.pending.or(hold.map(Hold::pending));
-        plan.requeue_at = [plan.requeue_at, decision.requeue_at]
-            .into_iter()
-            .flatten()
-            .min();
+        let times = [plan.requeue_at, decision.says.requeue_at];
+        plan.requeue_at = times.into_iter().flatten().min();
         plan.steps.extend(decision.steps);
         let missing = checks::missing(&input, environment, &plan.steps);
         plan.steps.extend(missing);

@@ -31,7 +31,6 @@ use crate::{
     rollout::rollout_summary,
     site_state::SiteState,
     sources::sources,
-    time::Timestamp,
     validity,
 };
 
@@ -42,7 +41,6 @@ pub(super) struct EnvironmentDecision {
     pub(super) says: EnvironmentPlan,
     /// The answers of the gates, of all sites.
     pub(super) answers: Answers,
-    pub(super) requeue_at: Option<Timestamp>,
 }
 
 pub(super) fn plan(input: &PlanInput<'_>, environment: &Environment) -> EnvironmentDecision {
@@ -263,7 +261,7 @@ impl SitePlanner<'_> {
     /// a hold itself. The answers are about what is under way, where there is something.
     fn hold_newer(&self, hold: Option<Hold>, decision: &mut EnvironmentDecision) {
         let Some(hold) = hold else { return };
-        decision.requeue_at = hold.opens_at;
+        decision.says.requeue_at = hold.opens_at;
         let is_passed = is_about_checks(&hold) && self.is_under_way(decision);
         if decision.says.hold.is_some() || is_passed {
             return;

@@ -176,7 +176,8 @@ impl EnvironmentDecision {
         self.says.next = self.answers.revision.take();
         let gates = self.says.gates.iter();
         let opens_at = gates.filter_map(|answer| answer.hold()?.opens_at).min();
-        self.requeue_at = [self.requeue_at, opens_at].into_iter().flatten().min();
+        let times = [self.says.requeue_at, opens_at];
+        self.says.requeue_at = times.into_iter().flatten().min();
         self
     }
 }

@@ -127,6 +127,28 @@ fn what_runs_already_hides_nothing_that_soaks() {
     }
 }
 
+/// Before the freeze ends, dev is back at what prod runs, which withdraws the promotion.
+#[test]
+fn what_is_withdrawn_while_it_waits_is_not_forecast() {
+    let drawing = "dev[1.0.0 ok 5m, 3.0.0 ok 0m] > prod{soak 15m, manual, any}[1.0.0 ok]
+         promotion prod 2.0.0  by ann/sre~0m";
+    let mut world = draw(drawing);
+    world.pipeline.status.as_mut().unwrap().freezes = vec![CoveringFreeze {
+        name: "short".to_owned(),
+        environments: vec!["prod".to_owned()],
+        times: api::freeze::FreezeTimes {
+            not_after: Some(api::Time(now() + jiff::SignedDuration::from_mins(15))),
+            ..Default::default()
+        },
+        ..CoveringFreeze::default()
+    }];
+    assert_eq!(
+        forecast(&world).text(),
+        "prod: 3.0.0 not before Fri 2027-01-15 08:15 UTC (soak until Fri 2027-01-15 08:15 UTC, then freeze \
+         until Fri 2027-01-15 08:15 UTC), and after an approval of 3.0.0"
+    );
+}
+
 /// A random pipeline, its promotions and its Freezes. All times are multiples of five minutes.
 #[derive(Clone, Debug)]
 struct Situation {

@@ -14,9 +14,7 @@ pub(crate) const DEMO_FOLDER: &str = "sluice-demo-";
 /// Loads a kubeconfig file; without one, the default locations and then the in-cluster config.
 pub(crate) async fn load(file: Option<&Path>) -> anyhow::Result<Config> {
     let Some(file) = file else {
-        return Config::infer().await.context(
-            "found no kubeconfig, and not running in a cluster; set --kubeconfig or $KUBECONFIG",
-        );
+        return Config::infer().await.map_err(|_| not_found());
     };
     select(Some(file), None).await
 }
@@ -42,7 +40,17 @@ pub(crate) async fn select(file: Option<&Path>, context: Option<&str>) -> anyhow
     })
 }
 
-/// The error for a file that cannot be read.
+/// The error where there is neither a usable kubeconfig nor a cluster around.
+fn not_found() -> anyhow::Error {
+    match Kubeconfig::read() {
+        Err(error @ KubeconfigError::Parse(_)) => unreadable(error, None),
+        _ => anyhow!(
+            "found no usable kubeconfig, and not running in a cluster; set --kubeconfig or $KUBECONFIG"
+        ),
+    }
+}
+
+/// The error for a file that cannot be read. It never repeats what is in the file, such as tokens.
 fn unreadable(error: KubeconfigError, named: Option<&Path>) -> anyhow::Error {
     match error {
         KubeconfigError::ReadConfig(_, file) if is_of_ended_demo(&file) => {
@@ -54,11 +62,27 @@ fn unreadable(error: KubeconfigError, named: Option<&Path>) -> anyhow::Error {
             "there is no kubeconfig {}: set --kubeconfig or $KUBECONFIG",
             file.display()
         ),
-        error => {
-            let name = named.map(|file| format!(" {}", file.display()));
-            let name = name.unwrap_or_default();
-            anyhow::Error::new(error).context(format!("cannot read the kubeconfig{name}"))
+        KubeconfigError::Parse(error) => {
+            let place = error.location();
+            let place = place.map(|it| format!(" at line {}, column {}", it.line(), it.column()));
+            anyhow!(
+                "cannot read the kubeconfig {}: it is not valid YAML, or a field has the wrong type{}",
+                shown(named),
+                place.unwrap_or_default()
+            )
         }
+        error => anyhow::Error::new(error)
+            .context(format!("cannot read the kubeconfig {}", shown(named))),
+    }
+}
+
+/// The file that was asked for, or the default.
+fn shown(named: Option<&Path>) -> String {
+    let variable = std::env::var("KUBECONFIG").ok();
+    let variable = variable.filter(|files| !files.is_empty());
+    match named {
+        Some(file) => file.display().to_string(),
+        None => variable.unwrap_or_else(|| "~/.kube/config".to_owned()),
     }
 }
 

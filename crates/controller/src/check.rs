@@ -4,7 +4,7 @@
 //! What was measured is kept in memory: the hub is written when the verdict changes and never otherwise. After
 //! a restart counting starts again, which can delay a verdict but not invent one.
 
-mod http;
+pub(crate) mod http;
 mod job;
 mod report;
 

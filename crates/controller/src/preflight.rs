@@ -1,5 +1,5 @@
-//! Checks the strategies of each pipeline before a promotion needs them, and stores what is wrong in
-//! `status.preflight`, and what cannot be checked in `status.notChecked`.
+//! Checks the strategies of each pipeline, and the hosts that its checks ask, before a promotion needs them, and
+//! stores what is wrong in `status.preflight`, and what cannot be checked in `status.notChecked`.
 //!
 //! A pipeline is checked when its spec changes and at intervals. Pipelines with the same repository and Secret
 //! share a check. Nothing else writes these fields.
@@ -24,6 +24,7 @@ use tokio::time::Instant;
 
 use crate::{
     caches::PipelineShard,
+    check::http::{HOST_NOT_ALLOWED, refused_host},
     reconciler_base::{ReconcilerBase, StatusWrite},
     strategy::Strategies,
 };
@@ -150,7 +151,26 @@ impl PreflightReconciler {
                 Err(failure) => problems.insert(environment, finding(failure)),
             };
         }
+        for (environment, refused) in self.refused_hosts(pipeline) {
+            problems.entry(environment).or_insert(refused);
+        }
         (problems, not_checked)
+    }
+
+    /// The checks that may not send their requests.
+    fn refused_hosts(&self, pipeline: &Pipeline) -> Vec<(String, PreflightProblem)> {
+        let name = pipeline.metadata.name.as_deref().unwrap_or_default();
+        let urls = planner::check_urls(name, &pipeline.spec).into_iter();
+        let refused = urls.filter_map(|it| {
+            let url = it.url.parse().ok()?;
+            let text = refused_host(&self.settings.check_hosts, &url)?;
+            let problem = PreflightProblem {
+                reason: HOST_NOT_ALLOWED.to_owned(),
+                message: format!("the check {} cannot be measured: {text}", it.check),
+            };
+            Some((it.environment.to_owned(), problem))
+        });
+        refused.collect()
     }
 
     async fn check(&self, pipeline: &Pipeline, strategy: &Strategy) -> CheckResult {

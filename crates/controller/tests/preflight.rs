@@ -134,6 +134,26 @@ async fn problems_of_strategies_are_reported_before_a_promotion() {
     };
     until(&pipelines, is_well).await;
 
+    let checks = json!([{"name": "errors", "prometheus": {
+        "address": "http://prometheus.example:9090", "query": "up", "passExpr": "value > 0.0",
+    }}]);
+    let check = |checks: Value, used: Value| {
+        let spec = json!({"checks": checks, "promotion": {"checks": used}});
+        Patch::Merge(json!({"spec": spec}))
+    };
+    let parameters = PatchParams::default();
+    let used = check(checks, json!(["errors"]));
+    pipelines.patch("shop", &parameters, &used).await.unwrap();
+    until(&pipelines, has_problem("CheckHostNotAllowed")).await;
+    let status = pipelines.get("shop").await.unwrap().status.unwrap();
+    let expected =
+        "the check errors cannot be measured: checks may not ask prometheus.example:9090: ";
+    let message = &status.preflight["prod"].message;
+    assert!(message.starts_with(expected), "{message}");
+    let unused = check(Value::Null, Value::Null);
+    pipelines.patch("shop", &parameters, &unused).await.unwrap();
+    until(&pipelines, is_well).await;
+
     forge.set_forbids_feedback(true);
     // By default the token may lack it: promotions go on without the comment.
     let labels = json!({"pull-request": {"labels": ["promotion"]}});

@@ -3,13 +3,15 @@
 //! A value is escaped for where it stands: percent-encoded in a URL, as part of a string in PromQL. Where no
 //! escape exists (a host name, PromQL outside of strings), a value with special characters is refused.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use api::{
     check_run::CheckRunSpec,
-    pipeline::{Check, CheckKind},
+    pipeline::{Check, CheckKind, PipelineSpec},
 };
 use expression::Condition;
+
+use crate::sources::receives_nothing;
 
 /// The variables of `passExpr` for a query of Prometheus.
 const PROMETHEUS_VARIABLES: &[&str] = &["value", "values"];
@@ -88,6 +90,66 @@ pub fn http_url(spec: &CheckRunSpec) -> Result<String, String> {
             false => in_url(value),
         }
     })
+}
+
+/// A URL that a check of an environment asks.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct CheckUrl<'a> {
+    /// The environment that is checked, or that the checked revision is promoted into.
+    pub environment: &'a str,
+    /// The name of the check.
+    pub check: &'a str,
+    /// What it asks. A revision in the path or the query is made up.
+    pub url: String,
+}
+
+/// The URLs that the checks of a pipeline ask, as far as they are known before there is a revision.
+pub fn check_urls<'a>(pipeline: &str, spec: &'a PipelineSpec) -> Vec<CheckUrl<'a>> {
+    let mut urls = Vec::new();
+    for environment in &spec.environments {
+        let name = &environment.name;
+        let into = spec.promotion_into(name);
+        let into = into.filter(|_| !receives_nothing(spec, name));
+        let into = into.map(|it| it.checks.as_slice());
+        let used = spec
+            .verify_checks(name)
+            .iter()
+            .chain(into.unwrap_or_default());
+        let used: BTreeSet<&str> = used.map(String::as_str).collect();
+        let checks = used.into_iter().filter_map(|name| spec.check(name));
+        urls.extend(checks.filter_map(|check| {
+            let url = url_before_revisions(pipeline, name, check)?;
+            Some(CheckUrl {
+                environment: name,
+                check: &check.name,
+                url,
+            })
+        }));
+    }
+    urls
+}
+
+fn url_before_revisions(pipeline: &str, environment: &str, check: &Check) -> Option<String> {
+    if let Some(prometheus) = &check.prometheus {
+        return Some(prometheus.address.clone());
+    }
+    let template = &check.http.as_ref()?.url;
+    let authority = &template[authority_of(template)];
+    if ["${revision}", "${version}"]
+        .iter()
+        .any(|it| authority.contains(it))
+    {
+        return None;
+    }
+    let made_up = CheckRunSpec {
+        pipeline: pipeline.to_owned(),
+        environment: environment.to_owned(),
+        check: check.clone(),
+        revision: "0".to_owned(),
+        version: "0".to_owned(),
+        ..CheckRunSpec::default()
+    };
+    http_url(&made_up).ok()
 }
 
 /// The query of a check run.

@@ -83,7 +83,7 @@ pub use attempt::{
     with_change,
 };
 pub use check_definition::{
-    check_problem, condition_of, condition_text, http_url, prometheus_query,
+    CheckUrl, check_problem, check_urls, condition_of, condition_text, http_url, prometheus_query,
 };
 pub use checks::{CheckProgress, fold_checks, measures_on, surplus_checks};
 pub use deployments::{

@@ -96,6 +96,12 @@ fn forbidden(message: &str) -> String {
         None => (message, verb_refused(message)),
     };
     match verb.and_then(role_with) {
+        // Approvers may request promotions, but not edit Pipelines.
+        Some(role) if text.contains("patch resource \"pipelines\"") => format!(
+            "{text}. The command edits the Pipeline: ask your cluster administrator to bind the ClusterRole \
+             {role} to you in that namespace. The dashboard and REST need only the verb of what you do \
+             (promote, suspend)"
+        ),
         Some(role) => format!(
             "{text}. Ask your cluster administrator to bind the ClusterRole {role} to you in that \
              namespace"
@@ -162,9 +168,10 @@ mod tests {
             "pipelines.pipelines.weave.works \"a\" is forbidden: User \"jane\" cannot patch resource \
              \"pipelines\" in API group \"pipelines.weave.works\" in the namespace \"shop\"",
             "pipelines.pipelines.weave.works \"a\" is forbidden: User \"jane\" cannot patch resource \
-             \"pipelines\" in API group \"pipelines.weave.works\" in the namespace \"shop\". Ask \
-             your cluster administrator to bind the ClusterRole pipeline-controller-editor to you in \
-             that namespace",
+             \"pipelines\" in API group \"pipelines.weave.works\" in the namespace \"shop\". The \
+             command edits the Pipeline: ask your cluster administrator to bind the ClusterRole \
+             pipeline-controller-editor to you in that namespace. The dashboard and REST need only the \
+             verb of what you do (promote, suspend)",
         );
         check(403, "no", "no");
     }

@@ -114,6 +114,16 @@ async fn check_without_crds_or_rights_says_so() {
     ] {
         assert!(output.out.contains(expected), "{expected}: {}", output.out);
     }
+    let group = json!(["pipelines.weave.works"]);
+    let approver = json!([
+        {"apiGroups": group, "resources": ["pipelines", "promotions"], "verbs": ["get", "list"]},
+        {"apiGroups": group, "resources": ["promotions"], "verbs": ["patch"]},
+        {"apiGroups": group, "resources": ["pipelines"], "verbs": ["approve", "promote", "suspend"]},
+    ]);
+    let output = cluster.run_as("ann", approver, &["check", "web"]).await;
+    let expected = "may see pipelines, see promotions, approve; may promote and roll back, suspend on \
+                    the dashboard and by REST only: the commands edit the Pipeline";
+    assert!(output.out.contains(expected), "{}", output.out);
     let output = cluster.run_as("nora", json!([]), &["check", "web"]).await;
     assert_eq!(output.code, 1);
     for expected in [

@@ -463,6 +463,22 @@ async fn errors_about_the_kubeconfig_say_what_to_do() {
     }
 }
 
+/// A kubeconfig that cannot be parsed is named, and nothing in it is printed.
+#[tokio::test]
+async fn errors_do_not_print_what_is_in_a_kubeconfig() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("broken");
+    let text = "users:\n- name: a\n  user: {token: very-secret\ncontexts: [\n";
+    std::fs::write(&file, text).unwrap();
+    let file = file.display().to_string();
+    let output = offline(&["--kubeconfig", &file, "get", "pipelines"]).await;
+    assert_eq!(output.code, 1);
+    let expected = format!("cannot read the kubeconfig {file}: it is not valid YAML");
+    assert!(output.err.contains(&expected), "{}", output.err);
+    assert!(output.err.contains("at line "), "{}", output.err);
+    assert!(!output.err.contains("secret"), "{}", output.err);
+}
+
 /// The causes of an error are named once each.
 #[tokio::test]
 async fn errors_do_not_repeat_themselves() {

@@ -29,6 +29,21 @@ use clients::Clients;
 /// The path of Prometheus' instant queries.
 const QUERY_PATH: [&str; 3] = ["api", "v1", "query"];
 
+/// The reason of a check whose host is not in `--check-hosts`.
+pub(crate) const HOST_NOT_ALLOWED: &str = "CheckHostNotAllowed";
+
+/// Why a check may not send a request to a URL, unless it may.
+pub(crate) fn refused_host(hosts: &HostPatterns, url: &Url) -> Option<String> {
+    let host = url.host_str().unwrap_or_default();
+    let port = url.port().map(|port| format!(":{port}"));
+    let port = port.unwrap_or_default();
+    (!hosts.allow(url)).then(|| {
+        format!(
+            "checks may not ask {host}{port}: add it to --check-hosts of the controller (checks.hosts of the chart)"
+        )
+    })
+}
+
 /// Sends the requests of checks.
 pub(super) struct HttpMeasurer {
     hosts: HostPatterns,
@@ -80,14 +95,8 @@ impl HttpMeasurer {
             let text = "write the URL as https://host/path, and credentials into the Secret";
             return Err(invalid(text.to_owned()));
         }
-        if !self.hosts.allow(&url) {
-            let host = url.host_str().unwrap_or_default();
-            let port = url.port().map(|port| format!(":{port}"));
-            let port = port.unwrap_or_default();
-            let text = format!(
-                "checks may not ask {host}{port}: add it to --check-hosts of the controller (checks.hosts of the chart)"
-            );
-            return Err(unknown("CheckHostNotAllowed", text, true));
+        if let Some(text) = refused_host(&self.hosts, &url) {
+            return Err(unknown(HOST_NOT_ALLOWED, text, true));
         }
         if check.prometheus.is_none() {
             return Ok(url);

@@ -11,38 +11,95 @@ use super::{
     Check,
 };
 
-/// What each command needs: verb, resource, and a name for people.
-const RIGHTS: [(&str, &str, &str); 5] = [
-    ("list", "pipelines", "see pipelines"),
-    ("list", "promotions", "see promotions"),
-    ("approve", "pipelines", "approve"),
-    ("promote", "pipelines", "promote and roll back"),
-    ("suspend", "pipelines", "suspend"),
+/// What people do, with the verb and the resource that it needs everywhere.
+const RIGHTS: [(&str, &str, &str, Command); 5] = [
+    ("list", "pipelines", "see pipelines", Command::Reads),
+    ("list", "promotions", "see promotions", Command::Reads),
+    ("approve", "pipelines", "approve", Command::EditsPromotion),
+    (
+        "promote",
+        "pipelines",
+        "promote and roll back",
+        Command::EditsPipeline,
+    ),
+    ("suspend", "pipelines", "suspend", Command::EditsPipeline),
 ];
 
+/// How a command does it. Dashboard and REST edit objects with an account of their own.
+#[derive(Clone, Copy, PartialEq)]
+enum Command {
+    Reads,
+    EditsPromotion,
+    EditsPipeline,
+}
+
+impl Command {
+    /// The resource that it patches.
+    fn patches(self) -> Option<&'static str> {
+        match self {
+            Self::Reads => None,
+            Self::EditsPromotion => Some("promotions"),
+            Self::EditsPipeline => Some("pipelines"),
+        }
+    }
+}
+
+/// What the caller may do.
+#[derive(Default)]
+struct Rights {
+    may: Vec<&'static str>,
+    /// On the dashboard and by REST, but not with commands.
+    elsewhere: Vec<&'static str>,
+    may_not: Vec<&'static str>,
+}
+
 pub(super) async fn check(cluster: &Cluster, namespace: &str) -> anyhow::Result<Vec<Check>> {
-    let (mut may, mut may_not) = (Vec::new(), Vec::new());
-    for (verb, resource, text) in RIGHTS {
-        match is_allowed(cluster, namespace, verb, resource).await? {
-            true => may.push(text),
-            false => may_not.push(text),
+    let mut rights = Rights::default();
+    for (verb, resource, text, command) in RIGHTS {
+        if !is_allowed(cluster, namespace, verb, resource).await? {
+            rights.may_not.push(text);
+            continue;
+        }
+        let may_edit = match command.patches() {
+            None => true,
+            Some(resource) => is_allowed(cluster, namespace, "patch", resource).await?,
+        };
+        match may_edit {
+            true => rights.may.push(text),
+            false => rights.elsewhere.push(text),
         }
     }
     let user = cluster.caller().await?;
     let subject = format!("rights of {user} in namespace {namespace}");
-    let may = match may.is_empty() {
-        true => "nothing".to_owned(),
-        false => may.join(", "),
-    };
-    if may_not.is_empty() {
-        return Ok(vec![Check::passed(subject, format!("may {may}"))]);
+    Ok(vec![match rights.text() {
+        (true, text) => Check::passed(subject, text),
+        (false, text) => Check::warning(subject, text),
+    }])
+}
+
+impl Rights {
+    /// Whether that is everything, and what it is.
+    fn text(&self) -> (bool, String) {
+        let may = match self.may.is_empty() {
+            true => "nothing".to_owned(),
+            false => self.may.join(", "),
+        };
+        let mut text = format!("may {may}");
+        if !self.elsewhere.is_empty() {
+            text += &format!(
+                "; may {} on the dashboard and by REST only: the commands edit the Pipeline, which \
+                 pipeline-controller-editor allows",
+                self.elsewhere.join(", ")
+            );
+        }
+        if !self.may_not.is_empty() {
+            text += &format!(
+                "; may not {}; ask for one of the ClusterRoles pipeline-controller-viewer, -approver or -editor",
+                self.may_not.join(", ")
+            );
+        }
+        (self.elsewhere.is_empty() && self.may_not.is_empty(), text)
     }
-    let text = format!(
-        "may {may}; may not {}; ask for one of the ClusterRoles pipeline-controller-viewer, -approver or \
-         -editor",
-        may_not.join(", ")
-    );
-    Ok(vec![Check::warning(subject, text)])
 }
 
 async fn is_allowed(

@@ -7,7 +7,7 @@ use api::{
     revision::identity,
 };
 
-use crate::time::Timestamp;
+use crate::{plan::ROLLED_BACK, time::Timestamp};
 
 pub(crate) fn name_of(promotion: &Promotion) -> String {
     promotion.metadata.name.clone().unwrap_or_default()
@@ -86,9 +86,6 @@ pub(crate) fn rollback_clause(promotion: &Promotion) -> Option<String> {
         None => "it is a rollback".to_owned(),
     })
 }
-
-/// Why a promotion was withdrawn, if a person requested to go back or to stay.
-pub(crate) const ROLLED_BACK: &str = "RolledBack";
 
 /// Whether a person requested to go back instead. Its revision is rejected, also where the status that said so is
 /// lost.

@@ -263,7 +263,7 @@ mod tests {
         let text = print(&mut TableWriter::new(Some(34), false), &rows);
         assert_eq!(
             text,
-            "web  1.0           waits for appr…\napi  cdcdcdcdcdcd  ready\n"
+            "web  1.0                  waits f…\napi  sha256:cdcdcdcdcdcd  ready\n"
         );
     }
 

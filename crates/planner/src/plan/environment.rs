@@ -13,7 +13,7 @@ use super::{
     candidate::Candidate,
     gates::Answers,
     input::PlanInput,
-    rejected::rejected,
+    rejected::{rejected, was_taken_back},
     request, rollback, rollout_orders,
     site::{SiteDecision, SitePlanner, WantedRevision},
 };
@@ -22,7 +22,9 @@ use crate::{
     checks,
     gate::{self, CandidateQuestion, freeze::frozen_now, signature::is_signed, targets},
     hold::{Hold, HoldReason},
-    promotion_phase::{is_deploying, is_unmerged, is_verifying, name_of, phase_of, was_merged},
+    promotion_phase::{
+        is_deploying, is_rollback, is_unmerged, is_verifying, name_of, phase_of, was_merged,
+    },
     rollout::rollout_summary,
     site_state::SiteState,
     sources::sources,
@@ -153,7 +155,14 @@ fn newest_start(steps: &[Step]) -> Option<&Promotion> {
 
 pub(super) fn summary(promotion: &Promotion) -> PromotionSummary {
     let status = promotion.status.as_ref();
-    let problem = status.and_then(promotion_problem);
+    let mut problem = status.and_then(promotion_problem);
+    // Nothing is to be resolved where a person took a rollback back.
+    if is_rollback(promotion) && was_taken_back(promotion) {
+        let message = status.and_then(|status| status.message.clone());
+        for (problem, message) in problem.iter_mut().zip(message) {
+            problem.message = message;
+        }
+    }
     PromotionSummary {
         name: name_of(promotion),
         revision: promotion.spec.revision.clone(),

@@ -130,6 +130,13 @@ fn the_promotion_and_the_person_who_rejects_read_that_it_is_a_rollback() {
         "missing",
         "Abandoned/Rejected: ann rejected this rollback: it loses orders",
     );
+    // The status of the pipeline says no more: nothing is to be resolved.
+    let mut ended = draw(&drawing.replace("AwaitingApproval", "Abandoned because Rejected"));
+    let status = ended.promotions[0].status.as_mut().unwrap();
+    status.message = Some("ann rejected this rollback".to_owned());
+    let summary = ended.plan().environments["prod"].promotion.clone();
+    let message = summary.unwrap().message;
+    assert_eq!(message.as_deref(), Some("ann rejected this rollback"));
     let effect = |drawing: &str| {
         let world = draw(drawing);
         planner::rejection_effect(&world.pipeline, &world.promotions[0])

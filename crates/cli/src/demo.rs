@@ -19,6 +19,7 @@ use anyhow::{Context, bail};
 
 use crate::{
     args::demo::{Arguments, DemoCommand},
+    commands::print_message,
     controller::{logs, signals},
     kubeconfig::DEMO_FOLDER,
 };
@@ -69,16 +70,17 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
 }
 
 async fn walk_through(mut walkthrough: Walkthrough<'_>, setup: &DemoSetup) -> anyhow::Result<()> {
-    walkthrough.wait_for_first_release().await?;
     if walkthrough.is_script {
+        walkthrough.wait_for_first_release().await?;
         return walkthrough.run_script(RELEASES[1], FAULTY_RELEASE).await;
     }
+    let _registered = RunningDemos::of_this_user()?.register(setup.folder())?;
+    walkthrough.wait_for_first_release().await?;
     std::fs::write(
         selection::port_file(setup.folder()),
         setup.port().to_string(),
     )
     .context("cannot store the port of the dashboard")?;
-    let _registered = RunningDemos::of_this_user()?.register(setup.folder())?;
     walkthrough.print_suggestions(RELEASES[2], FAULTY_RELEASE);
     setup.releases.push(RELEASES[1]).await?;
     let requests = next_release(setup.folder());
@@ -116,16 +118,23 @@ fn push(version: &str, demo: Option<u16>) -> anyhow::Result<()> {
     if !setup::is_version(version) {
         bail!("{version:?} is not a version; use one such as 6.3.0");
     }
-    let folder = selection::select(demo, true)?;
-    std::fs::write(pushed_release_file(&folder), version)
+    let demo = selection::select(demo, true)?;
+    std::fs::write(pushed_release_file(&demo.folder), version)
         .context("the demo has ended; start another with `sluice demo`")?;
-    anstream::println!("pushed {version} to dev");
+    anstream::println!("pushed {version} to dev of {}", demo.name());
+    if !demo.is_in_use {
+        print_message(&format!(
+            "this shell does not use that demo; change that with: eval \"$({})\"",
+            demo.env_command()
+        ));
+    }
     Ok(())
 }
 
-/// Prints the environment variables of the running demo, for a shell to evaluate.
+/// Prints the environment variables of the running demo, for a shell to evaluate, and on stderr which demo that is.
 fn env(demo: Option<u16>) -> anyhow::Result<()> {
-    let kubeconfig = setup::kubeconfig(&selection::select(demo, false)?);
+    let demo = selection::select(demo, false)?;
+    let kubeconfig = setup::kubeconfig(&demo.folder);
     let path = kubeconfig
         .to_str()
         .context("the path of the demo is not valid UTF-8")?;
@@ -134,6 +143,10 @@ fn env(demo: Option<u16>) -> anyhow::Result<()> {
     if let Some(folder) = own_folder().and_then(|it| missing_folder(it, &search_path)) {
         anstream::println!("export PATH={}:\"$PATH\"", quoted(&folder));
     }
+    print_message(&format!(
+        "with these variables, kubectl and sluice use {}",
+        demo.name()
+    ));
     Ok(())
 }
 

@@ -161,12 +161,19 @@ fn of_two_demos_that_of_the_shell_is_used() {
     }
     let (code, variables, errors) = demo(&["env", "--demo", &port], "");
     assert_eq!(code, Some(0), "{errors}");
+    let told = format!("use the demo http://127.0.0.1:{port} (--demo {port})");
+    assert!(errors.contains(&told), "{errors}");
     let kubeconfig = variables.split('\'').nth(1).unwrap();
     let (code, again, _) = demo(&["env"], kubeconfig);
     assert_eq!((code, again), (Some(0), variables.clone()));
     let (code, pushed, errors) = demo(&["push", "6.3.0"], kubeconfig);
     assert_eq!(code, Some(0), "{errors}");
-    assert!(pushed.contains("pushed 6.3.0"), "{pushed}");
+    let told = format!("pushed 6.3.0 to dev of the demo http://127.0.0.1:{port} (--demo {port})\n");
+    assert_eq!((pushed, errors.as_str()), (told, ""));
+    let (_, pushed, errors) = demo(&["push", "6.3.1", "--demo", &other], kubeconfig);
+    assert!(pushed.contains(&format!("--demo {other})")), "{pushed}");
+    let change = format!("eval \"$(sluice demo env --demo {other})\"");
+    assert!(errors.contains(&change), "{errors}");
     // Its folder is removed when the demo ends by itself.
     let folder_of_first = Path::new(kubeconfig).parent().and_then(Path::parent);
     drop(first);

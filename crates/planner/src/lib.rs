@@ -30,6 +30,7 @@
 
 mod access;
 mod adoption;
+mod approved;
 mod attempt;
 pub mod change;
 mod check_definition;
@@ -65,6 +66,7 @@ mod shared_targets;
 mod site;
 mod site_state;
 mod sources;
+mod suggestion;
 mod summary;
 mod time;
 mod validity;
@@ -72,6 +74,7 @@ mod version_order;
 
 pub use access::{refuse_cluster, refuse_group, refuse_hub_namespace};
 pub use adoption::{Adoption, EditableFields, adopt};
+pub use approved::{approved_already, approved_promotion, waits_after_approval};
 pub use attempt::{
     AttemptInput, AttemptPlan, BRANCH_CHANGED_BY_OTHERS, CHANGE_DIFFERS, CHECK_FAILED,
     DEPLOY_FAILED, ExternalAction, Failure, FeedbackUpdate, MERGE_NOT_ALLOWED,
@@ -106,7 +109,7 @@ pub use gate::{
         ApprovalState, NotCounted, approval_state, is_change_pending, needs_another_person,
         unknown_change,
     },
-    freeze::{frozen_because, frozen_now, frozen_promotion},
+    freeze::{frozen_and_removal, frozen_because, frozen_now, frozen_promotion},
     gate_names,
 };
 pub use hold::{Hold, HoldReason, hold_label, waits_further};
@@ -125,14 +128,14 @@ pub use overrides::{override_of, refuse_override};
 pub use overview::{running_revisions, runs_text, shortened, state_text, summarised};
 pub use people::people;
 pub use plan::{
-    EnvironmentPlan, Plan, Step, apply, cancellable, cancellation, plan, rebuild, successor,
-    superseded_by, surplus, version_for,
+    EnvironmentPlan, Plan, RetryTarget, Step, apply, cancellable, cancellation, plan, rebuild,
+    retryable, successor, superseded_by, surplus, version_for,
 };
 pub use promotion_diff::{ImageDiff, PromotionDiff, SoakProgress, promotion_diff};
 pub use release::{failed_release, failed_revision, failure_message, release};
 pub use requests::{
     ConflictingRequest, RollbackTarget, approvable, caution, previous_revision, rejectable,
-    request_annotation, rollback_targets, sort_choices,
+    rejection_effect, request_annotation, rollback_targets, sort_choices,
 };
 pub use rights::{
     WritingUser, approving_group, refuse_change, refuse_check_run, refuse_freeze, refuse_pipeline,
@@ -147,6 +150,7 @@ pub use site::{
 pub use sources::{
     environment_columns, followers, is_chain, receives_nothing, sources, takes_proposals,
 };
+pub use suggestion::{SuggestedAction, suggested_action};
 pub use summary::{
     Completion, PipelineSummary, Severity, SummaryState, completion, environment_message,
     environment_state, pipeline_summary, target_state,

@@ -15,6 +15,7 @@ mod history;
 mod input;
 mod precedence;
 mod rebuild;
+mod rejected;
 mod report;
 mod request;
 mod restart;
@@ -23,6 +24,7 @@ mod rollback;
 mod rollout_orders;
 mod site;
 mod start;
+mod withdrawal;
 
 use std::collections::BTreeMap;
 
@@ -51,9 +53,12 @@ pub(crate) use common_revision::{CommonRevision, SourceEnvironments, Standing};
 pub use history::surplus;
 pub(crate) use input::{PlanInput, unmatched_selector};
 pub use rebuild::rebuild;
+pub(crate) use rejected::{rejects_revision, was_taken_back};
 pub use report::apply;
 pub(crate) use request::{pending as pending_request, written as written_requests};
+pub use retry::{RetryTarget, retryable};
 pub(crate) use site::WantedRevision;
+pub(crate) use withdrawal::{ROLLED_BACK, withdrawal_clause};
 
 /// The steps to carry out for a pipeline, and what its status says.
 #[derive(Clone, Debug, PartialEq)]

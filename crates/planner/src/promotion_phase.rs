@@ -7,7 +7,7 @@ use api::{
     revision::identity,
 };
 
-use crate::time::Timestamp;
+use crate::{plan::ROLLED_BACK, time::Timestamp};
 
 pub(crate) fn name_of(promotion: &Promotion) -> String {
     promotion.metadata.name.clone().unwrap_or_default()
@@ -96,9 +96,6 @@ pub(crate) fn is_lost_request(promotion: &Promotion) -> bool {
     let reason = status.and_then(|status| status.reason.as_deref());
     promotion.spec.request.is_some() && reason == Some(STATUS_LOST)
 }
-
-/// Why a promotion was withdrawn, if a person requested to go back or to stay.
-pub(crate) const ROLLED_BACK: &str = "RolledBack";
 
 /// Whether a person requested to go back instead. Its revision is rejected, also where the status that said so is
 /// lost.

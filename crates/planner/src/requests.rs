@@ -5,13 +5,14 @@ use std::collections::BTreeMap;
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{PipelineStatus, Request},
+    pipeline::{EnvironmentStatus, PipelineStatus, Request},
+    revision::identity,
 };
 use serde_json::Value;
 
 use crate::{
     gate::approvals::is_awaited,
-    plan::written_requests,
+    plan::{rejects_revision, written_requests},
     promotion_phase::{is_unmerged, merged_at, names_revision},
     release::failed_revision,
     version_order,
@@ -96,6 +97,19 @@ pub fn rejectable<'a>(
     open.filter(|it| names_revision(it, revision)).collect()
 }
 
+/// What rejecting a promotion means for the revisions of its environment, as a clause.
+pub fn rejection_effect(pipeline: &Pipeline, promotion: &Promotion) -> String {
+    let (environment, shown) = (&promotion.spec.environment, promotion.spec.shown_revision());
+    let status = pipeline.status.as_ref();
+    let status = status.and_then(|status| status.environments.get(environment));
+    match rejects_revision(promotion, status) {
+        true => {
+            format!("{shown} is not promoted into {environment} again until somebody requests it")
+        }
+        false => format!("{environment} stays as it is, and {shown} can be requested again"),
+    }
+}
+
 fn leading_into<'a>(
     promotions: &'a [Promotion],
     pipeline: &str,
@@ -144,6 +158,9 @@ pub fn rollback_targets<'a>(
     targets
 }
 
+/// The caution about a revision that an environment rejects.
+pub(crate) const REJECTED_HERE: &str = "rejected here";
+
 /// Why a revision is not a good choice for an environment, if it is not.
 pub fn caution(model: &PipelineStatus, environment: &str, revision: &str) -> Option<&'static str> {
     let status = model.environments.get(environment);
@@ -153,9 +170,19 @@ pub fn caution(model: &PipelineStatus, environment: &str, revision: &str) -> Opt
         () if ran.any(|it| it.revision == revision && it.failed_check.is_some()) => {
             Some("failed a check")
         }
-        () if rejected.any(|it| it == revision) => Some("rejected here"),
+        () if rejected.any(|it| it == revision) => Some(REJECTED_HERE),
+        () if status.is_some_and(|status| never_deployed(status, revision)) => {
+            Some("failed to deploy here")
+        }
         () => None,
     }
+}
+
+/// Whether a release of the revision failed in an environment, which has never run it.
+fn never_deployed(status: &EnvironmentStatus, revision: &str) -> bool {
+    let mut failures = status.failures.iter();
+    failures.any(|it| identity(&it.revision) == revision)
+        && !status.ran_revisions().any(|it| it == revision)
 }
 
 /// Sorts revisions that can be requested for an environment, the best first: those without a caution, and of those

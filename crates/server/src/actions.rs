@@ -148,6 +148,8 @@ pub(crate) enum ActionResult {
     Rejected {
         rejected: String,
         by: String,
+        /// What that means for the revision.
+        message: String,
         /// The names of the promotions.
         promotions: Vec<String>,
     },

@@ -67,32 +67,19 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let (cluster, pipeline) = decision.pipeline().await?;
     let environment = decision.environment.as_str();
     let promotions = prepared_promotions(&cluster, &pipeline, environment).await?;
-    let chosen = choose(decision, &pipeline, &promotions)?;
+    let mut chosen = choose(decision, &pipeline, &promotions)?;
     if let Some(text) = chosen.iter().find_map(|it| planner::unknown_change(it)) {
         bail!("{}", clean(&text));
     }
     let user = cluster.user().await?;
     for promotion in &chosen {
         let missing = store_approval(&cluster, promotion, &user, decision).await?;
-        let revision = clean(&promotion.spec.shown_revision());
-        let name = promotion.name_any();
-        let by = user.username.as_deref().unwrap_or_default();
-        let is_repeated = has_approved(promotion, by);
-        let needed = match missing {
-            0 => still_frozen(&pipeline, promotion),
-            _ => needed(missing, is_repeated),
-        };
-        let by = clean(by);
-        match is_repeated {
-            true => writeln!(
-                out,
-                "you have approved {revision} into {environment} already, as {by} ({name}){needed}"
-            )?,
-            false => writeln!(
-                out,
-                "approved {revision} into {environment} as {by} ({name}){needed}"
-            )?,
-        }
+        write_answer(out, (&pipeline, promotion), &user, missing)?;
+    }
+    if chosen.is_empty() {
+        let approved = approved_by_caller(decision, &pipeline, &promotions, &user)?;
+        write_answer(out, (&pipeline, approved), &user, 0)?;
+        chosen.push(approved);
     }
     out.flush()?;
     let names: Vec<String> = chosen
@@ -105,6 +92,49 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             promotions_state(&names, all)
         })
         .await
+}
+
+/// Says that the caller's approval of a promotion is stored, or was before, and what that waits for.
+fn write_answer(
+    out: &mut dyn Write,
+    (pipeline, promotion): (&Pipeline, &Promotion),
+    user: &UserInfo,
+    missing: usize,
+) -> anyhow::Result<()> {
+    let (revision, name) = (promotion.spec.shown_revision(), promotion.name_any());
+    let environment = &promotion.spec.environment;
+    let by = user.username.as_deref().unwrap_or_default();
+    let is_repeated = has_approved(promotion, by);
+    let waits = match missing {
+        0 => waits_for(pipeline, promotion),
+        _ => needed(missing, is_repeated),
+    };
+    let done = match is_repeated {
+        true => format!("you have approved {revision} into {environment} already, as {by}"),
+        false => format!("approved {revision} into {environment} as {by}"),
+    };
+    Ok(writeln!(out, "{} ({name}){waits}", clean(&done))?)
+}
+
+/// The promotion that needs no more approvals and has the caller's; else the error says what there is.
+fn approved_by_caller<'a>(
+    decision: &DecisionFlags,
+    pipeline: &Pipeline,
+    promotions: &'a [Promotion],
+    user: &UserInfo,
+) -> anyhow::Result<&'a Promotion> {
+    let (environment, now) = (decision.environment.as_str(), Timestamp::now());
+    let asked = decision.revision.named();
+    let asked = asked.map(|it| whole_revision(pipeline, promotions, it));
+    let asked = asked.as_deref();
+    match planner::approved_promotion(promotions, pipeline, environment, asked, now) {
+        Some(it) if has_approved(it, user.username.as_deref().unwrap_or_default()) => Ok(it),
+        Some(it) => bail!("{}", clean(&planner::approved_already(it, pipeline, now))),
+        None => bail!(
+            "no promotion waits for approval in {environment}{}",
+            hold(pipeline, environment)
+        ),
+    }
 }
 
 /// The promotions, once the controller has computed what new ones into an environment change: an approval is for that change.
@@ -126,7 +156,7 @@ async fn prepared_promotions(
     Ok(promotions)
 }
 
-/// The promotions to approve: all that wait with one revision.
+/// The promotions to approve: all that wait with one revision; none if none waits.
 fn choose<'a>(
     decision: &DecisionFlags,
     pipeline: &Pipeline,
@@ -141,10 +171,7 @@ fn choose<'a>(
     let asked = decision.revision.named();
     let asked = asked.map(|it| named_revision(pipeline, &waiting, it));
     let revision = match (asked, revisions.as_slice()) {
-        (_, []) => bail!(
-            "no promotion waits for approval in {environment}{}",
-            hold(pipeline, environment)
-        ),
+        (_, []) => return Ok(Vec::new()),
         (Some(asked), waiting) if waiting.contains(&asked.as_str()) => asked,
         (Some(asked), waiting) => {
             bail!(
@@ -184,10 +211,10 @@ fn has_approved(promotion: &Promotion, by: &str) -> bool {
     approvals.any(|it| it.by == by && it.change_digest.as_deref() == digest)
 }
 
-/// What the Freezes of its environment mean for a promotion with all its approvals, as the end of a sentence.
-fn still_frozen(pipeline: &Pipeline, promotion: &Promotion) -> String {
-    let frozen = planner::frozen_promotion(promotion, pipeline, Timestamp::now());
-    let text = frozen.map(|it| format!("; {}", clean(&it)));
+/// What a promotion with all its approvals waits for, as the end of a sentence.
+fn waits_for(pipeline: &Pipeline, promotion: &Promotion) -> String {
+    let waits = planner::waits_after_approval(promotion, pipeline, Timestamp::now());
+    let text = waits.map(|it| format!("; {}", clean(&it)));
     text.unwrap_or_default()
 }
 

@@ -14,7 +14,7 @@ use kube::{
 use serde_json::json;
 
 use super::{
-    cluster::{Cluster, ClusterFlags, key},
+    cluster::{Cluster, ClusterFlags, key, require_environment},
     cluster_error::cluster_error,
     format::duration,
     line_wrapper::LineWrapper,
@@ -29,6 +29,8 @@ use super::{
 pub(crate) struct Arguments {
     /// Only events about this pipeline and its promotions, as NAME or NAMESPACE/NAME
     pipeline: Option<String>,
+    /// Only this environment
+    environment: Option<String>,
     /// All namespaces
     #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
     all_namespaces: bool,
@@ -59,6 +61,8 @@ enum EventFilter {
         name: String,
         /// Pipelines whose names start with this one's, and so do the names of their promotions.
         others: Vec<String>,
+        /// Only events about this environment.
+        environment: Option<String>,
     },
 }
 
@@ -67,6 +71,9 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let filter = match &arguments.pipeline {
         Some(name) => {
             let pipeline = cluster.pipeline(name).await?;
+            if let Some(environment) = &arguments.environment {
+                require_environment(&pipeline, environment)?;
+            }
             let (namespace, name) = key(&pipeline);
             cluster.namespace = namespace.to_owned();
             let all = cluster.pipelines(false).await?;
@@ -74,6 +81,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             EventFilter::Pipeline {
                 name: name.to_owned(),
                 others: others.filter(|it| is_promotion_of(it, name)).collect(),
+                environment: arguments.environment.clone(),
             }
         }
         None => {
@@ -195,7 +203,12 @@ impl EventFilter {
         let group = api_version.split('/').next().unwrap_or_default();
         match self {
             Self::Ours(groups) => groups.contains(group),
-            Self::Pipeline { name, others } => {
+            Self::Pipeline { environment, .. }
+                if environment.as_ref().is_some_and(|it| !is_about(event, it)) =>
+            {
+                false
+            }
+            Self::Pipeline { name, others, .. } => {
                 let about_name = about.name.as_deref().unwrap_or_default();
                 let is_ours = group == <Pipeline as kube::Resource>::group(&());
                 match about.kind.as_deref() {
@@ -209,6 +222,15 @@ impl EventFilter {
             }
         }
     }
+}
+
+/// Whether an event is about an environment, as Sluice annotates it.
+fn is_about(event: &Event, environment: &str) -> bool {
+    let key = format!("{}/environment", <Pipeline as kube::Resource>::group(&()));
+    event
+        .annotations()
+        .get(&key)
+        .is_some_and(|it| it == environment)
 }
 
 /// Whether the name of a promotion starts with that of the pipeline.

@@ -121,10 +121,8 @@ impl PlannedPipeline {
     fn suggested_commands(&self, only: Option<&str>) -> Vec<String> {
         let names = self.pipeline.spec.environments.iter().map(|it| &it.name);
         let names = names.filter(|name| only.is_none_or(|only| only == *name));
-        let commands = names.filter_map(|name| {
-            let state = planner::environment_state(&self.pipeline, &self.model, name);
-            suggested_command(&self.pipeline, name, state, &self.waiting)
-        });
+        let commands = names
+            .filter_map(|name| suggested_command(&self.pipeline, &self.model, name, &self.waiting));
         commands.collect()
     }
 

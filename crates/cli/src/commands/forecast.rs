@@ -15,7 +15,7 @@ use planner::EnvironmentForecast;
 use serde_json::json;
 
 use super::{
-    cluster::{Cluster, ClusterFlags, key},
+    cluster::{Cluster, ClusterFlags, key, require_environment},
     output::OutputFormat,
     terminal::shown,
     yaml,
@@ -25,6 +25,8 @@ use super::{
 pub(crate) struct Arguments {
     /// Pipeline, as NAME or NAMESPACE/NAME [default: all of the namespace]
     pipeline: Option<String>,
+    /// Only this environment
+    environment: Option<String>,
     /// All namespaces
     #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
     all_namespaces: bool,
@@ -52,7 +54,12 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     if let Some(file) = &arguments.file {
         pipeline.spec = edited(file, &pipeline)?.spec;
     }
-    let all = forecast(&pipeline, &promotions, at);
+    let only = arguments.environment.as_deref();
+    if let Some(only) = only {
+        require_environment(&pipeline, only)?;
+    }
+    let mut all = forecast(&pipeline, &promotions, at);
+    all.retain(|it| only.is_none_or(|only| only == it.environment));
     arguments.output.write(
         out,
         || json!({"items": all}),

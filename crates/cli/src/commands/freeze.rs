@@ -7,12 +7,14 @@ use api::{
     Freeze, Pipeline, Time,
     freeze::FreezeSpec,
     names::{AUTHOR_ANNOTATION, STOP_LABEL, stop_name},
+    pipeline::CoveringFreeze,
 };
 use jiff::Timestamp;
 use kube::{
     Api, ResourceExt,
     api::{DeleteParams, ListParams, Patch, PatchParams, PostParams},
 };
+use planner::FreezeScope;
 use serde_json::json;
 
 use super::{
@@ -90,14 +92,14 @@ impl Until {
 struct Stop {
     cluster: Cluster,
     namespace: String,
-    pipeline: Option<String>,
+    pipeline: Option<Pipeline>,
     environments: Vec<String>,
 }
 
 impl Stop {
     async fn of(scope: &FreezeScopeArguments) -> anyhow::Result<Self> {
         let cluster = scope.connection.connect().await?;
-        let (mut namespace, mut name) = (cluster.namespace.clone(), None);
+        let (mut namespace, mut found) = (cluster.namespace.clone(), None);
         let mut environments = [scope.environments.as_slice(), &scope.named_environments].concat();
         if let Some(typed) = &scope.pipeline {
             let pipeline = cluster.pipeline(typed).await?;
@@ -107,15 +109,19 @@ impl Stop {
             // In whatever order they are typed, it is the same Freeze.
             let known = pipeline.spec.environments.iter().map(|it| it.name.clone());
             environments = known.filter(|it| environments.contains(it)).collect();
-            let (in_namespace, pipeline) = key(&pipeline);
-            (namespace, name) = (in_namespace.to_owned(), Some(pipeline.to_owned()));
+            key(&pipeline).0.clone_into(&mut namespace);
+            found = Some(pipeline);
         }
         Ok(Self {
             cluster,
             namespace,
-            pipeline: name,
+            pipeline: found,
             environments,
         })
+    }
+
+    fn pipeline_name(&self) -> Option<&str> {
+        self.pipeline.as_ref().map(|pipeline| key(pipeline).1)
     }
 
     fn api(&self) -> Api<Freeze> {
@@ -154,8 +160,8 @@ impl Stop {
 
     /// `prod of podinfo`, `podinfo`, `prod of all pipelines of default`.
     fn description(&self) -> String {
-        let pipelines = match &self.pipeline {
-            Some(pipeline) => pipeline.clone(),
+        let pipelines = match self.pipeline_name() {
+            Some(pipeline) => pipeline.to_owned(),
             None => format!("all pipelines of namespace {}", self.namespace),
         };
         match self.environments.as_slice() {
@@ -167,10 +173,36 @@ impl Stop {
     /// Whether `sluice thaw` for this scope ends a Freeze.
     fn ends(&self, freeze: &Freeze) -> bool {
         let spec = &freeze.spec;
-        let is_same = spec.pipelines.as_slice() == self.pipeline.as_slice();
+        let names = spec.pipelines.iter().map(String::as_str);
+        let is_same = names.eq(self.pipeline_name());
         let is_in = |name: &String| self.environments.contains(name);
         let is_named = self.environments.is_empty() || !spec.environments.is_empty();
         is_same && is_named && (self.environments.is_empty() || spec.environments.iter().all(is_in))
+    }
+}
+
+impl Stop {
+    /// By which other Freezes than the deleted ones the pipeline is frozen, and what ends that, as a clause. Without
+    /// the right to list them, nothing is said.
+    async fn frozen_otherwise(&self, deleted: &[String]) -> Option<String> {
+        let (pipeline, now) = (self.pipeline.as_ref()?, Timestamp::now());
+        let model = pipeline.status.clone().unwrap_or_default();
+        let mut listed = self.api().list(&ListParams::default()).await.ok()?.items;
+        listed.retain(|it| !deleted.contains(&it.name_any()));
+        let scope = FreezeScope {
+            freeze_namespace: None,
+            namespace_labels: None,
+            cluster_labels: &|_, _| None,
+        };
+        let mut covering = planner::covering_freezes(pipeline, &model, &listed, &scope, now);
+        // The status knows those of the controller's namespace, and which clusters the others select.
+        let own: Vec<String> = covering.iter().map(|it| it.name.clone()).collect();
+        let is_missed = |it: &CoveringFreeze| match it.namespace {
+            Some(_) => true,
+            None => !own.contains(&it.name) && listed.iter().any(|one| one.name_any() == it.name),
+        };
+        covering.extend(model.freezes.into_iter().filter(is_missed));
+        planner::frozen_and_removal(pipeline, &covering, &self.environments, now)
     }
 }
 
@@ -194,12 +226,16 @@ pub(super) async fn freeze(arguments: &FreezeArguments, out: &mut dyn Write) -> 
     let until = until.transpose()?;
     let spec = FreezeSpec {
         reason: arguments.reason.clone(),
-        pipelines: stop.pipeline.iter().cloned().collect(),
+        pipelines: stop
+            .pipeline_name()
+            .map(str::to_owned)
+            .into_iter()
+            .collect(),
         environments: stop.environments.clone(),
         not_after: until.clone(),
         ..FreezeSpec::default()
     };
-    let name = stop_name(stop.pipeline.as_deref(), &stop.environments);
+    let name = stop_name(stop.pipeline_name(), &stop.environments);
     let mut freeze = Freeze::new(&name, spec);
     freeze.metadata.labels = Some([(STOP_LABEL.to_owned(), "true".to_owned())].into());
     // Without the right to ask, the freeze is more important than its author.
@@ -253,16 +289,27 @@ pub(super) async fn thaw(scope: &FreezeScopeArguments, out: &mut dyn Write) -> a
     let list = list.map_err(|error| cluster_error("list the freezes", error))?;
     let ended: Vec<_> = list.items.into_iter().filter(|it| stop.ends(it)).collect();
     if ended.is_empty() {
-        bail!(
-            "`sluice freeze` has not frozen {what}; see `sluice get freezes -n {}`",
-            stop.namespace
-        );
+        match stop.frozen_otherwise(&[]).await {
+            Some(frozen) => bail!(
+                "`sluice freeze` has not frozen {what} alone: it is {}",
+                clean(&frozen)
+            ),
+            None => bail!(
+                "`sluice freeze` has not frozen {what}; see `sluice get freezes -n {}`",
+                stop.namespace
+            ),
+        }
     }
+    let mut names = Vec::new();
     for freeze in ended {
         let name = freeze.name_any();
         let deleted = stop.api().delete(&name, &DeleteParams::default()).await;
         deleted.map_err(|error| cluster_error(&format!("delete the freeze {name}"), error))?;
         writeln!(out, "deleted freeze {name}: {}", freeze.spec.reason)?;
+        names.push(name);
+    }
+    if let Some(frozen) = stop.frozen_otherwise(&names).await {
+        writeln!(out, "{what} is still {}", clean(&frozen))?;
     }
     Ok(())
 }

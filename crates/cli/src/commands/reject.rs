@@ -32,14 +32,10 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let revision = revision.as_deref();
     let open = planner::rejectable(&promotions, name, environment, revision);
     if open.is_empty() {
-        match revision.map(clean) {
-            Some(it) => bail!(
-                "{it} is not being promoted into {environment}, or its change is merged already"
-            ),
-            None => bail!(
-                "nothing is being promoted into {environment}, or its change is merged already"
-            ),
-        }
+        let what = revision.map_or("nothing is".to_owned(), |it| {
+            format!("{} is not", clean(it))
+        });
+        bail!("{what} being promoted into {environment}, or its change is merged already");
     }
     let rejection = Rejection {
         by: cluster.caller().await?,
@@ -54,9 +50,10 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         patch_spec(&cluster, promotion, "reject", reject).await?;
         let revision = clean(&promotion.spec.shown_revision());
         let (name, by) = (promotion.name_any(), clean(&rejection.by));
+        let effect = clean(&planner::rejection_effect(&pipeline, promotion));
         writeln!(
             out,
-            "rejected {revision} into {environment} as {by} ({name})"
+            "rejected {revision} into {environment} as {by} ({name}); {effect}"
         )?;
     }
     out.flush()?;

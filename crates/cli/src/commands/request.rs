@@ -162,7 +162,7 @@ async fn next_step(cluster: &Cluster, pipeline: &Pipeline, environment: &str) ->
         return String::new();
     }
     let waiting = WaitingPromotions::of(cluster, pipeline).await;
-    let command = suggested_command(pipeline, environment, state, &waiting);
+    let command = suggested_command(pipeline, &model, environment, &waiting);
     command.map(|it| format!("; {it}")).unwrap_or_default()
 }
 

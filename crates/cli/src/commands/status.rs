@@ -25,7 +25,7 @@ pub(super) use suggestion::{WaitingPromotions, suggested_command};
 pub(crate) struct Arguments {
     /// Pipeline, as NAME or NAMESPACE/NAME [default: all of the namespace]
     pipeline: Option<String>,
-    /// With --wait, wait for this environment only
+    /// Only this environment
     environment: Option<String>,
     /// All namespaces
     #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
@@ -54,13 +54,6 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         return list(arguments, out).await;
     };
     let only = arguments.environment.as_deref();
-    if let Some(only) = only.filter(|_| !arguments.wait) {
-        let text = format!(
-            "status shows the whole pipeline; see {only} alone with `sluice explain {name} {only}`, or wait \
-             for it with --wait"
-        );
-        return Err(UsageError(text).into());
-    }
     let cluster = arguments.connection.connect().await?;
     let mut pipeline = cluster.pipeline(name).await?;
     if let Some(only) = only {
@@ -79,10 +72,11 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let waiting = WaitingPromotions::of(&cluster, &pipeline).await;
     let diagram = |out: &mut dyn Write| {
         let now = jiff::Timestamp::now();
-        let diagram = diagram::draw(&pipeline, &waiting, terminal::width(), now);
+        let shown = (&pipeline, only);
+        let diagram = diagram::draw(shown, &waiting, terminal::width(), now);
         Ok(out.write_all(diagram.as_bytes())?)
     };
-    let document = || document::document(&pipeline);
+    let document = || document::document(&pipeline, only);
     arguments.output.write(out, document, diagram)?;
     outcome
 }
@@ -113,7 +107,7 @@ async fn list(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> 
     let cluster = arguments.connection.connect().await?;
     let pipelines = cluster.pipelines(arguments.all_namespaces).await?;
     let documents = || {
-        let items = pipelines.iter().map(document::document);
+        let items = pipelines.iter().map(|it| document::document(it, None));
         json!({"items": items.collect::<Vec<_>>()})
     };
     arguments.output.write(out, documents, |out| {

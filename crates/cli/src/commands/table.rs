@@ -1,5 +1,6 @@
-//! Tables with aligned columns. Digests are short, except in wide output. In a terminal, rows are cut to its
-//! width; `…` says where something is missing.
+//! Tables with aligned columns. Digests are short, except in wide output. In a terminal that is too narrow for a
+//! table, the columns are closer, versions are without their digest, and rows are cut to its width; `…` says where
+//! something is missing.
 
 use std::io::Write;
 
@@ -8,6 +9,10 @@ use anstyle::Style;
 use super::terminal::{PLAIN, clean, columns, cut, paint, short};
 
 const GAP: &str = "   ";
+/// Between the columns of a table that does not fit otherwise.
+const NARROW_GAP: &str = "  ";
+/// How many digits a short digest has.
+const DIGEST_DIGITS: usize = 12;
 
 /// A text and its style.
 #[derive(Clone, Debug)]
@@ -35,6 +40,27 @@ impl TableCell {
             ..*self
         }
     }
+
+    /// With short digests, and without those of versions: `6.2.0` of `6.2.0@756cfacdb73d`.
+    fn narrowed(&self) -> Self {
+        let text = short(&self.text);
+        let words = text.split(' ').map(without_digest);
+        Self {
+            text: words.collect::<Vec<_>>().join(" "),
+            ..*self
+        }
+    }
+}
+
+fn without_digest(word: &str) -> &str {
+    match word.rsplit_once('@') {
+        Some((version, digest)) if is_short_digest(digest) && !version.is_empty() => version,
+        _ => word,
+    }
+}
+
+fn is_short_digest(text: &str) -> bool {
+    text.len() == DIGEST_DIGITS && text.bytes().all(|it| it.is_ascii_hexdigit())
 }
 
 impl<T: AsRef<str>> From<T> for TableCell {
@@ -49,6 +75,8 @@ pub(super) struct TableWriter {
     limit: Option<usize>,
     /// Whether digests are written whole.
     is_wide: bool,
+    /// Whether the first rows did not fit into the terminal.
+    is_narrow: bool,
     /// Whether the header is still to be written.
     needs_header: bool,
     widths: Vec<usize>,
@@ -59,6 +87,7 @@ impl TableWriter {
         Self {
             limit,
             is_wide: false,
+            is_narrow: false,
             needs_header: has_header,
             widths: Vec::new(),
         }
@@ -82,7 +111,7 @@ impl TableWriter {
         let all = self.measure(header, rows);
         self.needs_header = false;
         for row in &all {
-            writeln!(out, "{}", line(row, &self.widths, self.limit))?;
+            writeln!(out, "{}", line(row, (&self.widths, self.gap()), self.limit))?;
         }
         Ok(())
     }
@@ -93,40 +122,58 @@ impl TableWriter {
         header: &[&str],
         rows: &[Vec<TableCell>],
     ) -> Vec<Vec<TableCell>> {
-        let names = header.iter().map(TableCell::from).collect();
-        let names = self.needs_header.then_some(names);
-        let rows = rows.iter().map(|row| self.shown(row));
-        let all: Vec<Vec<TableCell>> = names.into_iter().chain(rows).collect();
-        self.widths.resize(header.len(), 0);
-        for (column, width) in self.widths.iter_mut().enumerate() {
-            let cells = all.iter().filter_map(|row| row.get(column));
-            let widest = cells.map(|cell| columns(&cell.text)).max().unwrap_or(0);
-            *width = widest.max(*width);
-        }
+        // Later rows are like the first ones.
+        self.is_narrow |= self.widths.is_empty() && !self.fits(header, rows);
+        let all = self.lines(header, rows);
+        self.widths = self.widths(header, &all);
         all
     }
 
     /// Whether these rows fit into the terminal without being cut.
     pub(super) fn fits(&self, header: &[&str], rows: &[Vec<TableCell>]) -> bool {
-        let mut all = Self {
-            widths: self.widths.clone(),
-            ..*self
-        };
-        all.measure(header, rows);
-        let gaps = GAP.len() * header.len().saturating_sub(1);
-        let width = all.widths.iter().sum::<usize>() + gaps;
+        let widths = self.widths(header, &self.lines(header, rows));
+        let gaps = self.gap().len() * header.len().saturating_sub(1);
+        let width = widths.iter().sum::<usize>() + gaps;
         self.limit.is_none_or(|limit| width <= limit)
     }
 
+    /// The header, if it is still to be written, and the rows as they are shown.
+    fn lines(&self, header: &[&str], rows: &[Vec<TableCell>]) -> Vec<Vec<TableCell>> {
+        let names = header.iter().map(TableCell::from).collect();
+        let names = self.needs_header.then_some(names);
+        let rows = rows.iter().map(|row| self.shown(row));
+        names.into_iter().chain(rows).collect()
+    }
+
+    /// The widths of the columns with more lines.
+    fn widths(&self, header: &[&str], lines: &[Vec<TableCell>]) -> Vec<usize> {
+        let mut widths = self.widths.clone();
+        widths.resize(header.len(), 0);
+        for (column, width) in widths.iter_mut().enumerate() {
+            let cells = lines.iter().filter_map(|row| row.get(column));
+            let widest = cells.map(|cell| columns(&cell.text)).max().unwrap_or(0);
+            *width = widest.max(*width);
+        }
+        widths
+    }
+
+    fn gap(&self) -> &'static str {
+        match self.is_narrow {
+            true => NARROW_GAP,
+            false => GAP,
+        }
+    }
+
     fn shown(&self, row: &[TableCell]) -> Vec<TableCell> {
-        match self.is_wide {
-            false => row.iter().map(TableCell::shortened).collect(),
-            true => row.to_vec(),
+        match (self.is_wide, self.is_narrow) {
+            (true, _) => row.to_vec(),
+            (false, true) => row.iter().map(TableCell::narrowed).collect(),
+            (false, false) => row.iter().map(TableCell::shortened).collect(),
         }
     }
 }
 
-fn line(row: &[TableCell], widths: &[usize], limit: Option<usize>) -> String {
+fn line(row: &[TableCell], (widths, gap): (&[usize], &str), limit: Option<usize>) -> String {
     let mut line = String::new();
     // Where the text of the last cell ends, and where the next one begins.
     let (mut end, mut used) = (0, 0);
@@ -146,8 +193,8 @@ fn line(row: &[TableCell], widths: &[usize], limit: Option<usize>) -> String {
         }
         end = used + columns(&text);
         line.push_str(&" ".repeat(width - columns(&text)));
-        line.push_str(GAP);
-        used += width + GAP.len();
+        line.push_str(gap);
+        used += width + gap.len();
     }
     // What is left of the last column may be nothing but the gap before it.
     line.truncate(line.trim_end().len());
@@ -199,9 +246,24 @@ mod tests {
         check(
             Some(24),
             "
-        NAME   REVISION   STATE
-        shop   1.0.0      all i…
-        日本   -          waits",
+        NAME  REVISION  STATE
+        shop  1.0.0     all is …
+        日本  -         waits",
+        );
+    }
+
+    #[test]
+    fn a_narrow_table_has_versions_without_digests() {
+        let digest = "1.0@sha256:".to_owned() + &"ab".repeat(32);
+        let bare = "sha256:".to_owned() + &"cd".repeat(32);
+        let rows = [
+            ["web", digest.as_str(), "waits for approval"],
+            ["api", bare.as_str(), "ready"],
+        ];
+        let text = print(&mut TableWriter::new(Some(34), false), &rows);
+        assert_eq!(
+            text,
+            "web  1.0                  waits f…\napi  sha256:cdcdcdcdcdcd  ready\n"
         );
     }
 
@@ -239,8 +301,8 @@ mod tests {
     #[test]
     fn columns_without_room_leave_a_hint() {
         let rows = [["shop", "1.0.0", "all is well"]];
-        // At 12 columns the second one ends exactly at the edge.
-        for width in (8..17).filter(|width| *width != 12) {
+        // At 11 columns the second one ends exactly at the edge.
+        for width in (8..17).filter(|width| *width != 11) {
             let text = print(&mut TableWriter::new(Some(width), false), &rows);
             assert!(text.trim_end().ends_with('…'), "{width}: {text:?}");
         }

@@ -15,7 +15,7 @@ use kube::{
 use serde::de::DeserializeOwned;
 
 use super::{
-    cluster::{Cluster, ClusterFlags, key, promotions_of},
+    cluster::{Cluster, ClusterFlags, key, promotions_of, require_environment},
     message::print_message,
     terminal::clean,
 };
@@ -25,6 +25,8 @@ use updates::PipelineUpdates;
 pub(crate) struct Arguments {
     /// Only this pipeline, as NAME or NAMESPACE/NAME
     pipeline: Option<String>,
+    /// Only this environment
+    environment: Option<String>,
     /// Watch all namespaces
     #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
     all_namespaces: bool,
@@ -43,19 +45,26 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     let cluster = arguments.connection.connect().await?;
     let namespace = match (&arguments.pipeline, arguments.all_namespaces) {
         // Fails early if the pipeline does not exist or may not be read.
-        (Some(name), _) => Some(key(&cluster.pipeline(name).await?).0.to_owned()),
+        (Some(name), _) => {
+            let pipeline = cluster.pipeline(name).await?;
+            if let Some(environment) = &arguments.environment {
+                require_environment(&pipeline, environment)?;
+            }
+            Some(key(&pipeline).0.to_owned())
+        }
         (None, false) => Some(cluster.namespace.clone()),
         (None, true) => None,
     };
     let name = arguments.pipeline.as_deref();
     let name = name.map(|name| name.rsplit('/').next().unwrap_or(name));
-    follow(&cluster, namespace.as_deref(), name, out).await
+    let updates = PipelineUpdates::of(arguments.environment.as_deref());
+    follow(&cluster, namespace.as_deref(), (name, updates), out).await
 }
 
 async fn follow(
     cluster: &Cluster,
     namespace: Option<&str>,
-    name: Option<&str>,
+    (name, mut updates): (Option<&str>, PipelineUpdates),
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let (mut pipeline_config, mut promotion_config) =
@@ -72,7 +81,6 @@ async fn follow(
         WatchedObject::Promotion,
     );
     let mut objects = stream::select(pipelines, promotions);
-    let mut updates = PipelineUpdates::default();
     let mut failures = 0;
     while let Some(event) = objects.next().await {
         let lines = match event {

@@ -64,12 +64,13 @@ impl<'a> Walkthrough<'a> {
         anstream::println!(
             "\nDashboard  {rest}   token {token}   (as {SECOND_APPROVER}: {second_token})\n\
              A release is being promoted. In another terminal, make kubectl and sluice use the demo:\n  \
-             eval \"$({binary} demo env)\"\n\
+             eval \"$({binary} demo env --demo {port})\"\n\
              Then try:\n\
              {commands}\
              \"Create a pipeline\" in the dashboard opens a pull request, which the demo merges.\n\
              Ctrl-C stops the demo and removes everything.\n",
             commands = suggestions(sluice, next, faulty),
+            port = self.setup.port(),
             token = standalone.token,
             second_token = self.setup.second_token,
         );

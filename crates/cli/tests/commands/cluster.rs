@@ -8,7 +8,7 @@ use std::{
 use api::{Pipeline, Promotion};
 use apiserver::{ServeHandle, ServeOptions, Server, User};
 use kube::{
-    Api, Client,
+    Api, Client, Resource,
     api::{DeleteParams, Patch, PatchParams, PostParams},
 };
 use serde_json::{Value, json};
@@ -80,13 +80,12 @@ impl TestCluster {
         let cluster = Self::empty().await;
         let pipelines: Api<Pipeline> = Api::default_namespaced(cluster.client.clone());
         let pipeline = serde_json::from_value(pipeline()).unwrap();
-        pipelines
-            .create(&PostParams::default(), &pipeline)
-            .await
-            .unwrap();
+        let pipeline = pipelines.create(&PostParams::default(), &pipeline).await;
+        let owner = pipeline.unwrap().controller_owner_ref(&()).unwrap();
         cluster.set_status(status()).await;
         let promotions: Api<Promotion> = Api::default_namespaced(cluster.client.clone());
-        let promotion = serde_json::from_value(promotion()).unwrap();
+        let mut promotion: Promotion = serde_json::from_value(promotion()).unwrap();
+        promotion.metadata.owner_references = Some(vec![owner]);
         promotions
             .create(&PostParams::default(), &promotion)
             .await

@@ -77,7 +77,19 @@ async fn freeze_all_pipelines_and_refuse_what_makes_no_sense() {
     assert_eq!(output.code, 0, "{}", output.err);
     assert_eq!(freezes(&cluster).await[0].spec.pipelines, [] as [String; 0]);
     // It was not for this pipeline.
-    assert_eq!(cluster.run(&["thaw", "web"]).await.code, 1);
+    let thaw = cluster.run(&["thaw", "web"]).await;
+    assert_eq!(thaw.code, 1);
+    let named = "`sluice freeze` has not frozen web alone: it is frozen by stop-all-";
+    assert!(thaw.err.contains(named), "{}", thaw.err);
+    let command = "(stopped with sluice freeze), resolved by `sluice thaw --all`";
+    assert!(thaw.err.contains(command), "{}", thaw.err);
+    // What still holds the pipeline is told when another Freeze of it ends.
+    assert_eq!(cluster.run(&["freeze", "web", "prod"]).await.code, 0);
+    let thaw = cluster.prints(&["thaw", "web", "prod"]).await;
+    assert!(
+        thaw.contains("\nprod of web is still frozen by stop-all-"),
+        "{thaw}"
+    );
     assert_eq!(cluster.run(&["thaw", "--all"]).await.code, 0);
     for (arguments, expected) in [
         (&["freeze", "web", "-e", "prdo"][..], "did you mean prod?"),

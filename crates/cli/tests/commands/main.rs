@@ -16,6 +16,7 @@ mod install;
 mod lint;
 mod objects;
 mod offline;
+mod one_environment;
 mod read_only;
 mod requests;
 mod rollout;

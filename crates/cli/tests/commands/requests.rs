@@ -46,13 +46,8 @@ async fn an_approval_is_by_who_the_cluster_says() {
     );
     let again = cluster.run(&["approve", "web", "prod"]).await;
     assert_eq!(again.code, 1);
-    assert!(
-        again
-            .err
-            .contains("no promotion waits for approval in prod"),
-        "{}",
-        again.err
-    );
+    let there = "2.0.0 is approved for prod already, by jane";
+    assert!(again.err.contains(there), "{}", again.err);
 }
 
 #[tokio::test]
@@ -105,6 +100,17 @@ async fn an_approval_of_what_is_frozen_says_so() {
     let expected = "approved 2.0.0 into prod as admin (web-prod-1); prod is frozen by weekend (no releases): \
                     it waits for that to end\n";
     assert_eq!(output, expected);
+    // Once more: the approval is there, and the same holds it. The controller has recorded that.
+    for phase in ["AwaitingApproval", "Running"] {
+        let status = json!({"phase": phase, "reason": "Frozen", "message": "prod is frozen"});
+        cluster.set_promotion_status(status).await;
+        let again = cluster.prints(&["approve", "web", "prod"]).await;
+        let expected = "you have approved 2.0.0 into prod already, as admin (web-prod-1); prod is frozen by \
+                        weekend (no releases): it waits for that to end\n";
+        assert_eq!(again, expected, "{phase}");
+    }
+    let approved = cluster.promotion().await.spec.approvals;
+    assert_eq!(approved.len(), 1);
 }
 
 /// A Freeze lets rollbacks through, unless it says otherwise.

@@ -234,7 +234,8 @@ impl Watchdog {
         let key = (subject.environment.clone(), subject.version.clone());
         let since = self.truth.lock().rejected.get(&key).copied();
         let is_rejected = since.is_some_and(|since| since.elapsed() > UNDER_WAY);
-        if is_rejected && !subject.is_requested() {
+        // Who rejects a rollback takes it back: a later one may go back there.
+        if is_rejected && !subject.is_requested() && !subject.is_rollback() {
             let (environment, version) = key;
             self.story
                 .violation(format!("{version} was rejected for {environment}"));

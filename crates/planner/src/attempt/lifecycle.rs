@@ -16,8 +16,8 @@ use super::{
 };
 use crate::{
     gate::approvals,
-    plan::successor,
-    promotion_phase::STATUS_LOST,
+    plan::{successor, withdrawal_clause},
+    promotion_phase::{STATUS_LOST, is_rollback},
     time::{Timestamp, later, stored},
 };
 
@@ -116,7 +116,11 @@ impl Attempt<'_> {
         let note = rejection.note.as_deref().filter(|note| !note.is_empty());
         let note = note.map(|note| format!(": {note}"));
         let note = note.unwrap_or_default();
-        Some(format!("{} rejected it{note}", rejection.by))
+        let what = match is_rollback(self.context.promotion) {
+            true => "this rollback",
+            false => "it",
+        };
+        Some(format!("{} rejected {what}{note}", rejection.by))
     }
 
     /// The site runs the revision, by this promotion or by other means.
@@ -158,19 +162,16 @@ impl Attempt<'_> {
             }
             // Each batch has a branch of its own, which the successor does not take over.
             Some(_) if self.status.rollout.is_some() => {
-                let message = reason.to_owned();
-                self.close(Phase::Superseded, "Superseded", message)
+                self.close(Phase::Superseded, "Superseded", reason.to_owned())
             }
-            Some(_) => {
-                if let ObservedPullRequest::Closed { url } = self.context.input.pull_request.clone()
-                {
-                    return self.abandon(url);
-                }
-                let message = reason.to_owned();
-                self.end(Phase::Superseded, "Superseded", message)
-            }
+            Some(_) => match self.context.input.pull_request.clone() {
+                ObservedPullRequest::Closed { url } => self.abandon(url),
+                _ => self.end(Phase::Superseded, "Superseded", reason.to_owned()),
+            },
             None => {
-                let message = format!("it was withdrawn: {reason}");
+                let environment = &self.context.promotion.spec.environment;
+                let clause = withdrawal_clause(reason, environment);
+                let message = format!("it was withdrawn: {clause}");
                 self.close(Phase::Withdrawn, "Withdrawn", message)
             }
         }

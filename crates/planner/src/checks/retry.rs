@@ -2,14 +2,15 @@
 
 use api::{
     check_run::{CheckCause, CheckVerdict},
-    pipeline::{CheckStatus, Environment, Request, RequestKind},
-    revision::identity,
+    pipeline::{CheckStatus, Environment, EnvironmentStatus, Request, RequestKind, TargetStatus},
+    revision::{identity, shown},
 };
 
 use super::runs;
 use crate::{
     hold::list,
     plan::{PlanInput, Step, pending_request},
+    version_order,
 };
 
 /// The pending request to retry, the steps that start the checks of an environment again which have failed
@@ -24,19 +25,9 @@ pub(crate) fn retry(
     let is_named = |it: &&CheckStatus| {
         request.revision.is_empty() || it.revision == identity(&request.revision)
     };
-    // What failed and was rolled back is kept to say why; measured again, it would tell of another revision.
-    let is_kept_only = |it: &CheckStatus| {
-        let is_gone = !status
-            .targets
-            .iter()
-            .any(|target| target.revision.as_ref() == Some(&it.revision));
-        it.cause == CheckCause::Verify && is_gone && status.rejected.contains(&it.revision)
-    };
     let here = status.checks.iter().filter(is_named);
-    let here: Vec<_> = here.filter(|it| !is_kept_only(it)).collect();
-    let is_over =
-        |it: &&&CheckStatus| matches!(it.verdict, CheckVerdict::Failed | CheckVerdict::Error);
-    let over: Vec<_> = here.iter().filter(is_over).collect();
+    let here: Vec<_> = here.filter(|it| !is_kept_only(input, status, it)).collect();
+    let over: Vec<_> = here.iter().filter(|it| is_over(it)).collect();
     let steps: Vec<_> = over
         .iter()
         .filter_map(|it| {
@@ -58,4 +49,33 @@ pub(crate) fn retry(
     names.dedup();
     let text = format!("checking again: {}", list(&names));
     (!names.is_empty()).then_some((request, steps, text))
+}
+
+/// The revision whose checks a request to retry would start again in an environment.
+pub(crate) fn checked_revision<'a>(input: &PlanInput<'a>, environment: &str) -> Option<&'a str> {
+    let status = input.status(environment)?;
+    let mut over = status.checks.iter().filter(|it| is_over(it));
+    let failed = over.find(|it| !is_kept_only(input, status, it))?;
+    Some(&failed.revision)
+}
+
+fn is_over(check: &CheckStatus) -> bool {
+    matches!(check.verdict, CheckVerdict::Failed | CheckVerdict::Error)
+}
+
+/// Whether a check is kept only to say why its revision failed: the environment has moved on. Measured again, it would
+/// tell of another revision.
+fn is_kept_only(input: &PlanInput<'_>, status: &EnvironmentStatus, check: &CheckStatus) -> bool {
+    let targets = status.targets.iter();
+    let runs = |target: &TargetStatus| target.revision.as_ref() == Some(&check.revision);
+    match check.cause {
+        CheckCause::Verify => !targets.clone().any(runs),
+        // What is to enter the environment, unless something newer is there.
+        CheckCause::Promotion => {
+            let version = input.version_of(&check.revision);
+            let checked = shown(&check.revision, Some(&version));
+            let mut running = targets.filter_map(TargetStatus::shown_revision);
+            running.any(|running| version_order::is_older(&checked, &running))
+        }
+    }
 }

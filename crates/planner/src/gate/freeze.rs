@@ -149,19 +149,43 @@ fn described(freezes: &[&CoveringFreeze]) -> String {
 
 /// What ends a Freeze: the command, where `sluice freeze` created it.
 fn removal(freeze: &CoveringFreeze, pipeline: Option<&str>) -> String {
-    let is_stop = |pipeline, environments: &[String]| {
-        freeze.namespace.is_none() && freeze.name == stop_name(pipeline, environments)
-    };
-    let pipeline = pipeline.unwrap_or_default();
-    let environments = &freeze.environments;
-    match () {
-        () if is_stop(Some(pipeline), &[]) => format!("`sluice thaw {pipeline}`"),
-        () if is_stop(Some(pipeline), environments) => {
-            let names: Vec<_> = environments.iter().map(|it| format!(" {it}")).collect();
-            format!("`sluice thaw {pipeline}{}`", names.concat())
+    let namespace = freeze.namespace.as_ref();
+    // Of another namespace, it can only be one of all pipelines.
+    let own = pipeline.filter(|_| namespace.is_none());
+    let own = own.map(|name| (Some(name), name, ""));
+    let in_namespace = namespace.map(|it| format!(" -n {it}"));
+    let in_namespace = in_namespace.unwrap_or_default();
+    for (scope, word, flag) in own.into_iter().chain([(None, "--all", "-e ")]) {
+        let whole: &[String] = &[];
+        for environments in [whole, &freeze.environments] {
+            if freeze.name == stop_name(scope, environments) {
+                let names = environments.iter().map(|it| format!(" {flag}{it}"));
+                let names = names.collect::<String>();
+                return format!("`sluice thaw {word}{names}{in_namespace}`");
+            }
         }
-        () => format!("deleting or editing the Freeze {}", shown_name(freeze)),
     }
+    format!("deleting or editing the Freeze {}", shown_name(freeze))
+}
+
+/// By which of these Freezes environments of a pipeline are frozen now, and what ends that, as a clause; all
+/// environments where none is named. Nothing where none of them is closed.
+pub fn frozen_and_removal(
+    pipeline: &Pipeline,
+    freezes: &[CoveringFreeze],
+    environments: &[String],
+    now: Timestamp,
+) -> Option<String> {
+    let is_meant = |it: &&CoveringFreeze| {
+        let mut covered = it.environments.iter();
+        environments.is_empty() || covered.any(|it| environments.contains(it))
+    };
+    let closed = freezes.iter().filter(|it| freeze::is_closed(it, now));
+    let closed: Vec<_> = closed.filter(is_meant).collect();
+    let name = pipeline.metadata.name.as_deref();
+    let removals: Vec<_> = closed.iter().map(|it| removal(it, name)).collect();
+    let by = described(&closed);
+    (!closed.is_empty()).then(|| format!("frozen by {by}, resolved by {}", list(&removals)))
 }
 
 /// That an environment is frozen now, whether or not something waits, and what that means:

@@ -7,20 +7,19 @@
 use api::{
     Pipeline, Promotion,
     pipeline::{EnvironmentStatus, PipelineStatus, Request, RequestKind},
-    revision::shown,
 };
 
 use super::{
     Step,
     environment::EnvironmentDecision,
     input::PlanInput,
+    rejected::rejects_revision,
     request::{handled, pending, present, refused},
 };
 use crate::{
     fold::push_front,
     hold::list,
     promotion_phase::{is_rollback, is_unmerged, merged_at, name_of, names_revision},
-    version_order,
 };
 
 /// How the reason of a withdrawal starts that a person asked for.
@@ -168,8 +167,8 @@ fn answer(
     (!parts.is_empty()).then(|| format!("cancelled {}", list(&parts)))
 }
 
-/// The revision of a cancelled promotion is rejected. A rollback has rejected what it was to replace: that
-/// is taken back.
+/// The revision of a cancelled promotion is rejected, unless it was to go back. A rollback has rejected what it was to
+/// replace: that is taken back.
 fn reject_or_keep(
     promotion: &Promotion,
     status: Option<&EnvironmentStatus>,
@@ -177,30 +176,10 @@ fn reject_or_keep(
 ) {
     let spec = &promotion.spec;
     // What failed its checks stays rejected: otherwise the rollback would be derived again.
-    if spec.cause.is_some() {
-        return;
-    }
-    if is_rollback(promotion) {
+    if is_rollback(promotion) && spec.cause.is_none() {
         rejected.retain(|it| Some(it) != spec.replaces.as_ref());
-    } else if rejects(promotion, status) && !rejected.contains(&spec.revision) {
+    }
+    if rejects_revision(promotion, status) && !rejected.contains(&spec.revision) {
         push_front(rejected, &spec.revision);
     }
-}
-
-/// Whether cancelling a promotion rejects its revision: not where it was to go back, by a rollback or to an older
-/// revision that ran before. That one is not proposed again, and people can still roll back to it.
-pub(super) fn rejects(promotion: &Promotion, status: Option<&EnvironmentStatus>) -> bool {
-    !is_rollback(promotion) && !status.is_some_and(|status| returns(promotion, status))
-}
-
-/// Whether a promotion was to bring a revision that ran before instead of a newer one.
-fn returns(promotion: &Promotion, status: &EnvironmentStatus) -> bool {
-    let spec = &promotion.spec;
-    let ran = |revision: &str| status.ran.iter().find(|it| it.revision == revision);
-    let Some(replaced) = spec.replaces.as_deref() else {
-        return false;
-    };
-    let version = ran(replaced).and_then(|it| it.version.as_deref());
-    let is_older = version_order::is_older(&spec.shown_revision(), &shown(replaced, version));
-    ran(&spec.revision).is_some() && is_older
 }

@@ -4,9 +4,7 @@ use api::{
     Promotion,
     pipeline::{
         Environment, PromotionSettings, PromotionSummary, RanRevision, Request, RequestKind,
-        TargetStatus,
     },
-    promotion::Phase,
     revision::shown,
 };
 
@@ -15,18 +13,17 @@ use super::{
     candidate::Candidate,
     gates::Answers,
     input::PlanInput,
+    rejected::{rejected, was_taken_back},
     request, rollback, rollout_orders,
     site::{SiteDecision, SitePlanner, WantedRevision},
 };
 use crate::{
     attempt::promotion_problem,
     checks,
-    fold::push_front,
     gate::{self, CandidateQuestion, freeze::frozen_now, signature::is_signed, targets},
     hold::{Hold, HoldReason},
     promotion_phase::{
-        is_deploying, is_rejected, is_rolled_back, is_unmerged, is_verifying, name_of, phase_of,
-        was_merged,
+        is_deploying, is_rollback, is_unmerged, is_verifying, name_of, phase_of, was_merged,
     },
     rollout::rollout_summary,
     site_state::SiteState,
@@ -84,29 +81,13 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
     let here: Vec<_> = promotions
         .filter(|promotion| promotion.spec.environment == name)
         .collect();
-    let mut rejected = status
-        .map(|status| status.rejected.clone())
-        .unwrap_or_default();
-    // Not only the last of each site: a crash may have come between its successor and the status.
-    for promotion in input.last_attempts(name) {
-        let revision = &promotion.spec.revision;
-        let runs = |target: &TargetStatus| target.revision.as_ref() == Some(revision);
-        let runs_here = status.is_some_and(|status| status.targets.iter().all(runs));
-        let is_dropped = phase_of(promotion) == Some(Phase::Abandoned)
-            || is_rejected(promotion)
-            || is_rolled_back(promotion)
-            || cancel::cancellation(promotion).is_some() && cancel::rejects(promotion, status);
-        if is_dropped && !runs_here && !rejected.contains(revision) {
-            push_front(&mut rejected, revision);
-        }
-    }
     let mut ran = with_promotions(input, name, &here);
     if let Some(status) = status {
         checks::remember(&mut ran, input.spec, name, status, input.now);
     }
     EnvironmentPlan {
         ran,
-        rejected,
+        rejected: rejected(input, name),
         last_request: status.and_then(|status| status.last_request.clone()),
         overrides: status.map(|it| it.overrides.clone()).unwrap_or_default(),
         promotion: most_relevant(&here).map(summary),
@@ -172,7 +153,14 @@ fn newest_start(steps: &[Step]) -> Option<&Promotion> {
 
 pub(super) fn summary(promotion: &Promotion) -> PromotionSummary {
     let status = promotion.status.as_ref();
-    let problem = status.and_then(promotion_problem);
+    let mut problem = status.and_then(promotion_problem);
+    // Nothing is to be resolved where a person took a rollback back.
+    if is_rollback(promotion) && was_taken_back(promotion) {
+        let message = status.and_then(|status| status.message.clone());
+        for (problem, message) in problem.iter_mut().zip(message) {
+            problem.message = message;
+        }
+    }
     PromotionSummary {
         name: name_of(promotion),
         revision: promotion.spec.revision.clone(),

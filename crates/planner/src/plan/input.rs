@@ -12,7 +12,7 @@ use api::{
     promotion::PromotionTarget,
 };
 
-use super::Step;
+use super::{Step, withdrawal::SITE_GONE};
 use crate::{
     promotion_phase::{creation_order, is_unmerged, name_of},
     site::{cluster_key, cluster_of_status, site_of},
@@ -168,7 +168,7 @@ impl<'a> PlanInput<'a> {
             .filter(|promotion| is_unmerged(promotion))
             .map(|promotion| Step::WithdrawPromotion {
                 name: name_of(promotion),
-                reason: "PlaceGone".to_owned(),
+                reason: SITE_GONE.to_owned(),
             })
             .collect()
     }

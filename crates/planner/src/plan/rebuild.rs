@@ -10,7 +10,7 @@ use api::{
     pipeline::{EnvironmentStatus, PipelineStatus, RanRevision, TargetStatus},
 };
 
-use super::{cancel, input::PlanInput};
+use super::{input::PlanInput, rejected::was_taken_back};
 use crate::{
     fold::{REMEMBERED, push_front},
     promotion_phase::is_rollback,
@@ -77,8 +77,7 @@ fn ended_revisions(
             let has_batches = last.spec.rollout.is_some();
             !has_batches && revision == last.spec.revision
         };
-        let is_carried_out =
-            |it: &&Promotion| is_rollback(it) && cancel::cancellation(it).is_none();
+        let is_carried_out = |it: &&Promotion| is_rollback(it) && !was_taken_back(it);
         let rollbacks = promotions.iter().copied().filter(is_carried_out);
         let replaced = rollbacks.filter_map(|it| it.spec.replaces.clone());
         let revisions = promotions.iter().map(|it| it.spec.revision.clone());

@@ -1,16 +1,19 @@
-//! Finds the promotion that failed and that a person wants to be tried again.
+//! Finds the promotion that failed and that a person wants to be tried again, and whether something can be retried.
 
 use api::{
-    Promotion,
-    pipeline::{Request, RequestKind},
+    Pipeline, Promotion,
+    pipeline::{PipelineStatus, Request, RequestKind, TargetStatus},
     promotion::Phase,
 };
 
 use super::{input::PlanInput, site::WantedRevision};
 use crate::{
     attempt::CHECK_FAILED,
+    checks,
     promotion_phase::{is_unmerged, names_revision, phase_of},
     site::site_of,
+    time::Timestamp,
+    version_order,
 };
 
 /// The revision of the last promotion into a site of the environment, if that failed; else why there is
@@ -28,13 +31,9 @@ pub(super) fn failed(
         let asked = promotion.spec.request.as_ref();
         asked.is_some_and(|asked| asked.id == request.id)
     };
-    let is_failed = |promotion: &&&Promotion| {
-        phase_of(promotion) == Some(Phase::Failed)
-            && is_last_of_site(input, promotion)
-            && !is_checked_where_it_runs(input, promotion)
-    };
     let found = named.iter().find(is_answer);
-    let Some(promotion) = found.or_else(|| named.iter().find(is_failed)) else {
+    let failed = || named.iter().find(|it| can_be_retried(input, it));
+    let Some(promotion) = found.or_else(failed) else {
         return Err(nothing_failed(input, environment, &named));
     };
     let spec = &promotion.spec;
@@ -50,6 +49,48 @@ pub(super) fn failed(
         }),
         cause: None,
     })
+}
+
+/// What a request to retry starts again.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum RetryTarget {
+    /// The failed checks of this revision.
+    Checks(String),
+    /// The failed promotion of this revision, as people read it.
+    Promotion(String),
+}
+
+/// What a request to retry would start again in an environment; nothing where it would be refused.
+pub fn retryable(
+    pipeline: &Pipeline,
+    model: &PipelineStatus,
+    promotions: &[Promotion],
+    environment: &str,
+) -> Option<RetryTarget> {
+    let input = PlanInput::new(pipeline, model, promotions, Timestamp::MIN);
+    if let Some(revision) = checks::checked_revision(&input, environment) {
+        return Some(RetryTarget::Checks(revision.to_owned()));
+    }
+    let here = input.promotions.iter().rev();
+    let mut here = here.filter(|it| it.spec.environment == environment);
+    let failed = here.find(|it| can_be_retried(&input, it))?;
+    Some(RetryTarget::Promotion(failed.spec.shown_revision()))
+}
+
+/// Whether a promotion failed and nothing came after it.
+fn can_be_retried(input: &PlanInput<'_>, promotion: &Promotion) -> bool {
+    phase_of(promotion) == Some(Phase::Failed)
+        && is_last_of_site(input, promotion)
+        && !is_checked_where_it_runs(input, promotion)
+        && !has_moved_on(input, promotion)
+}
+
+/// Whether its environment runs something newer, by whatever means: then it is not tried again but requested.
+fn has_moved_on(input: &PlanInput<'_>, promotion: &Promotion) -> bool {
+    let failed = promotion.spec.shown_revision();
+    let targets = input.targets(&promotion.spec.environment).iter();
+    let mut running = targets.filter_map(TargetStatus::shown_revision);
+    running.any(|running| version_order::is_older(&failed, &running))
 }
 
 fn is_last_of_site(input: &PlanInput<'_>, promotion: &Promotion) -> bool {

@@ -12,6 +12,7 @@ use super::{
     environment::summary,
     gates::Answers,
     input::PlanInput,
+    withdrawal::{NO_LONGER_CANDIDATE, ROLLED_BACK},
 };
 use crate::{
     gate::{
@@ -19,7 +20,7 @@ use crate::{
         suspended::is_suspended,
     },
     hold::{Hold, HoldReason},
-    promotion_phase::{ROLLED_BACK, is_deploying, is_unmerged, name_of, phase_of},
+    promotion_phase::{is_deploying, is_unmerged, name_of, phase_of},
     release::failed_revision,
     site_state::SiteState,
     time::Timestamp,
@@ -330,7 +331,7 @@ impl<'a> SitePlanner<'a> {
         };
         let reason = match request {
             Some(_) => ROLLED_BACK,
-            None => "NoLongerCandidate",
+            None => NO_LONGER_CANDIDATE,
         };
         site.promotions
             .iter()

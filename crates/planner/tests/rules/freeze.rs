@@ -369,6 +369,47 @@ fn a_freeze_is_shown_whether_or_not_something_waits() {
 }
 
 #[test]
+fn the_command_that_ends_a_freeze_is_the_one_for_what_it_covers() {
+    let prod = ["prod".to_owned()];
+    let stop = |pipeline: Option<&str>, environments: &[String]| {
+        freeze(&api::names::stop_name(pipeline, environments))
+    };
+    let elsewhere = CoveringFreeze {
+        namespace: Some("pipeline-system".to_owned()),
+        ..stop(None, &[])
+    };
+    for (frozen_by, expected) in [
+        (stop(Some("shop"), &[]), "`sluice thaw shop`"),
+        (stop(Some("shop"), &prod), "`sluice thaw shop prod`"),
+        (stop(None, &[]), "`sluice thaw --all`"),
+        (stop(None, &prod), "`sluice thaw --all -e prod`"),
+        (elsewhere, "`sluice thaw --all -n pipeline-system`"),
+        (freeze("weekend"), "deleting or editing the Freeze weekend"),
+    ] {
+        let world = draw(WAITING);
+        let says = |environments: &[String]| {
+            let freezes = std::slice::from_ref(&frozen_by);
+            planner::frozen_and_removal(&world.pipeline, freezes, environments, now())
+        };
+        let text = says(&[]).unwrap();
+        let resolved = format!("(no releases), resolved by {expected}");
+        assert!(
+            text.starts_with("frozen by ") && text.ends_with(&resolved),
+            "{text}"
+        );
+        assert_eq!(says(&prod), Some(text));
+        assert_eq!(says(&["dev".to_owned()]), None, "it covers prod only");
+    }
+    let mut over = freeze("weekend");
+    over.times.not_after = Some(api::Time(now()));
+    let pipeline = draw(WAITING).pipeline;
+    assert_eq!(
+        planner::frozen_and_removal(&pipeline, &[over], &[], now()),
+        None
+    );
+}
+
+#[test]
 fn a_frozen_promotion_is_held() {
     let mut world = frozen(WAITING, vec![freeze("stop")]);
     let state = |world: &World| {

@@ -316,6 +316,15 @@ fn the_status_says_why_a_revision_was_rejected() {
             "failed-check prod smoke 2.0.0",
             "2.0.0 failed the check smoke in prod",
         ),
+        // The environment went on from what the rollback brought.
+        (
+            "promotion prod 0.9.0 Succeeded cause x instead 2.0.0\nfailed-check prod smoke 2.0.0",
+            "2.0.0 failed the check smoke in prod",
+        ),
+        (
+            "promotion prod 0.9.0 Succeeded back asker ada instead 2.0.0",
+            "ada rolled prod back from 2.0.0",
+        ),
     ] {
         let drawing = format!("dev[2.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0\n{facts}");
         let plan = draw(&drawing).plan();

@@ -54,6 +54,10 @@ fn what_ended_is_not_proposed_again() {
             "promotion prod 1.0.0 asked r1 back instead 2.0.0 cancelled",
             &[],
         ),
+        (
+            "promotion prod 1.0.0 asked r1 back instead 2.0.0 rejected-by ann",
+            &[],
+        ),
         ("promotion prod 2.0.0 WaitingForMerge instead 1.0.0", &[]),
         // What is older is not proposed anyway.
         (

@@ -31,7 +31,7 @@ impl EnvironmentAction<'_> {
             waiting = list().await?;
         }
         if waiting.is_empty() {
-            let detail = self.not_awaiting_approval(revision);
+            let detail = self.not_awaiting_approval(revision).await?;
             return Err(Problem::new(StatusCode::CONFLICT, detail));
         }
         if let Some(detail) = waiting.iter().find_map(unknown_change) {
@@ -76,16 +76,23 @@ impl EnvironmentAction<'_> {
         })
     }
 
-    fn not_awaiting_approval(&self, revision: &str) -> String {
+    async fn not_awaiting_approval(&self, revision: &str) -> Result<String, Problem> {
+        let all = self.app_state.list_promotions(self.key).await?;
+        let (pipeline, now) = (&self.pipeline, self.app_state.clock.now());
+        let approved =
+            planner::approved_promotion(&all, pipeline, self.environment, Some(revision), now);
+        if let Some(promotion) = approved {
+            return Ok(planner::approved_already(promotion, pipeline, now));
+        }
         let waiting = self.status().and_then(|it| it.waiting_approval.as_ref());
         let waiting = waiting.map(|it| it.revision.as_str());
         let environment = self.environment;
-        match waiting.filter(|it| !it.is_empty()) {
+        Ok(match waiting.filter(|it| !it.is_empty()) {
             Some(other) if other != revision => {
                 format!("{revision} is not awaiting approval in {environment}, but {other} is")
             }
             _ => format!("{revision} is not awaiting approval in {environment}"),
-        }
+        })
     }
 
     /// Rejects the promotions of a revision whose change is not merged yet; without a revision, whatever is
@@ -107,6 +114,7 @@ impl EnvironmentAction<'_> {
             return Err(Problem::new(StatusCode::CONFLICT, detail));
         };
         let rejected = first.spec.revision.clone();
+        let message = planner::rejection_effect(&self.pipeline, first);
         for promotion in &open {
             let note = body.note.as_deref();
             self.app_state.reject(promotion, by, note).await?;
@@ -114,6 +122,7 @@ impl EnvironmentAction<'_> {
         tracing::info!(pipeline = %self.key, environment = self.environment, revision = rejected, by, "rejected a promotion");
         Ok(ActionResult::Rejected {
             rejected,
+            message,
             by: by.to_owned(),
             promotions: open.iter().map(|it| it.name_any()).collect(),
         })

@@ -127,9 +127,9 @@ async fn act_on(
             let state = approval_state(app_state, key, &promotions);
             approved(&environment, &revision, state.as_ref())
         }
-        ActionResult::Rejected { rejected, .. } => {
-            format!("{rejected} is rejected and does not enter {environment}.")
-        }
+        ActionResult::Rejected {
+            rejected, message, ..
+        } => format!("The promotion of {rejected} is rejected: {message}."),
         ActionResult::Requested {
             revision, message, ..
         } => requested(&environment, &revision, message),

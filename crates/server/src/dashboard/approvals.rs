@@ -62,6 +62,7 @@ pub(super) async fn parts(
             forecast: pipeline.and_then(|it| forecast(it, promotion, &promotions, now)),
             approvals: planner::approval_state(promotion, pipeline, now),
             now,
+            rejection: pipeline.map(|it| planner::rejection_effect(it, promotion)),
             viewer: viewer.caller.name(),
             csrf,
             back: Some("/approvals"),

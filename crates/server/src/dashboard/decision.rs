@@ -27,6 +27,8 @@ pub(super) struct DecisionContext<'a> {
     /// The approvals so far.
     pub(super) approvals: Option<ApprovalState>,
     pub(super) now: planner::Timestamp,
+    /// What rejecting it means for its revision.
+    pub(super) rejection: Option<String>,
     /// The name of the viewer.
     pub(super) viewer: &'a str,
     /// The CSRF token of a viewer who may decide.
@@ -138,7 +140,7 @@ fn form(promotion: &Promotion, context: &DecisionContext<'_>, csrf: &str) -> Ele
         .child(note_with_id(&format!("note-{uid}")))
         .child(approve)
         .child(own)
-        .child(rejection(promotion, reject))
+        .child(rejection(promotion, context, reject))
 }
 
 /// What is said to a viewer whose approval counts already, instead of the button.
@@ -166,9 +168,14 @@ pub(super) fn still_needed(state: &ApprovalState) -> String {
 }
 
 /// The button that rejects, behind what it leads to.
-fn rejection(promotion: &Promotion, button: Element) -> Element {
-    let consequence = "Ends the promotion, closes its pull request if it has one, and rejects the revision \
-         for this environment. The note above is stored as the reason.";
+fn rejection(promotion: &Promotion, context: &DecisionContext<'_>, button: Element) -> Element {
+    let effect = context.rejection.iter();
+    let effect = effect.map(|it| format!(": {}", planner::shortened(it)));
+    let consequence = format!(
+        "Ends the promotion and closes its pull request if it has one{}. The note above is stored as the \
+         reason.",
+        effect.collect::<String>()
+    );
     tag("details")
         .id(format_args!(
             "reject-{}",

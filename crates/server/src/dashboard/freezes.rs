@@ -1,4 +1,6 @@
-//! The freezes page: what stops promotions, until when, and the button that ends it.
+//! The freezes page: what stops promotions, until when, the button that ends it, and the form that creates one.
+
+mod create;
 
 use std::sync::Arc;
 
@@ -36,6 +38,8 @@ use crate::{
     session::FlashMessage,
 };
 
+/// The page.
+const FREEZES_PAGE: &str = "/freezes";
 /// Where freezes are created and ended.
 const ACT: &str = "/freezes/act";
 
@@ -64,6 +68,7 @@ pub(super) async fn parts(
         number => count.text(counted(number, "freeze")),
     };
     parts.push("count", count);
+    parts.push("create", create::create_form(app_state, viewer).await?);
     Ok(parts)
 }
 
@@ -73,8 +78,8 @@ async fn none(app_state: &Arc<AppState>, viewer: &Viewer) -> Result<Element, Pro
     if viewer.caller.may_see(&everywhere).await? {
         return Ok(empty_state(
             "No freezes",
-            "Nothing stops promotions. Stop one pipeline in its Actions menu, or apply a Freeze with \
-             windows, such as every weekend.",
+            "Nothing stops promotions. Who may stop them does that here or in the Actions menu of a \
+             pipeline. A Freeze with windows, such as every weekend, is applied from a manifest.",
         ));
     }
     let text = format!(
@@ -195,12 +200,37 @@ pub(super) fn end_form(pipeline: &ObjectKey, name: &str, csrf: &str) -> Element 
 }
 
 fn form(csrf: &str, verb: &str, namespace: &str) -> Element {
+    form_without_namespace(csrf, verb).child(hidden_field("namespace", namespace))
+}
+
+fn form_without_namespace(csrf: &str, verb: &str) -> Element {
     tag("form")
         .with("method", "post")
         .link(ACT)
         .child(hidden_field("csrf", csrf))
         .child(hidden_field("verb", verb))
-        .child(hidden_field("namespace", namespace))
+}
+
+fn label(id: &str, text: &str) -> Element {
+    tag("label").with("for", id).text(text)
+}
+
+/// The form with what it leads to, why and until when.
+fn details(form: Element) -> Element {
+    let field = |id: &'static str, name: &'static str, kind: &str| {
+        tag("input").id(id).with("name", name).with("type", kind)
+    };
+    let consequence = "Nothing is pushed, opened or merged until the freeze ends. Rollbacks pass. What is merged \
+         already is followed.";
+    form.child(label("freeze-reason", "Reason"))
+        .child(field("freeze-reason", "reason", "text").with("maxlength", 512))
+        .child(label(
+            "freeze-until",
+            "Until, in UTC (empty: until somebody ends it)",
+        ))
+        .child(field("freeze-until", "until", "datetime-local"))
+        .child(tag("p").class("dim").text(consequence))
+        .child(tag("button").class("danger").text("Stop promotions"))
 }
 
 /// The form that stops a pipeline.
@@ -211,24 +241,11 @@ pub(super) fn freeze_form(key: &ObjectKey, environments: &[&str], csrf: &str) ->
     let select = tag("select")
         .id("freeze-environment")
         .with("name", "environment");
-    let field = |id: &'static str, name: &'static str, kind: &str| {
-        tag("input").id(id).with("name", name).with("type", kind)
-    };
-    let label = |id: &str, text: &str| tag("label").with("for", id).text(text);
-    form(csrf, "freeze", &key.namespace)
+    let scope = form(csrf, "freeze", &key.namespace)
         .child(hidden_field("pipeline", &key.name))
-        .child(
-            tag("p")
-                .class("dim")
-                .text("Nothing is pushed, opened or merged until the freeze ends. Rollbacks pass. What is merged already is followed."),
-        )
         .child(label("freeze-environment", "Environments"))
-        .child(select.child(all).children(options))
-        .child(label("freeze-reason", "Reason"))
-        .child(field("freeze-reason", "reason", "text").with("maxlength", 512))
-        .child(label("freeze-until", "Until, in UTC (empty: until somebody ends it)"))
-        .child(field("freeze-until", "until", "datetime-local"))
-        .child(tag("button").class("danger").text("Stop promotions"))
+        .child(select.child(all).children(options));
+    details(scope)
 }
 
 /// The fields of the forms.
@@ -243,6 +260,8 @@ pub(super) struct FreezeForm {
     environment: Option<String>,
     reason: Option<String>,
     until: Option<String>,
+    /// The page to return to, if it is not the pipeline's.
+    back: Option<String>,
 }
 
 pub(super) async fn act(
@@ -253,8 +272,9 @@ pub(super) async fn act(
 ) -> Result<Response, ErrorPage> {
     viewer.check_csrf(&form.csrf)?;
     let pipeline = form.pipeline.as_deref();
+    let pipeline = pipeline.filter(|_| form.back.as_deref() != Some(FREEZES_PAGE));
     let pipeline = pipeline.and_then(|name| parse_key(&form.namespace, name));
-    let back = pipeline.map_or("/freezes".to_owned(), |key| address(&key));
+    let back = pipeline.map_or(FREEZES_PAGE.to_owned(), |key| address(&key));
     let done = match form.verb.as_str() {
         "thaw" => end_freeze(&app_state, &viewer, &form).await,
         _ => start_freeze(&app_state, &viewer, &form).await,
@@ -327,6 +347,7 @@ pub(super) fn frame(parts: &PageParts) -> Html {
     Html::all([
         Html::from(tag("h1").text("Freezes")),
         parts.html("count"),
+        parts.html("create"),
         table.into(),
     ])
 }

@@ -294,6 +294,7 @@ impl PipelineView<'_> {
             forecast: None,
             approvals: planner::approval_state(promotion, Some(&self.pipeline), self.drawn_at),
             now: self.drawn_at,
+            rejection: Some(planner::rejection_effect(&self.pipeline, promotion)),
             viewer: self.viewer,
             csrf: may_approve.then_some(self.csrf),
             back: None,

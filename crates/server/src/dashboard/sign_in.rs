@@ -155,12 +155,6 @@ fn sign_in_form(
         .with("aria-describedby", "hint")
         .set("required", true)
         .set("autofocus", !has_provider);
-    let hint = tag("p")
-        .id("hint")
-        .class("dim")
-        .text("A token that the Kubernetes API accepts, such as the output of ")
-        .child(tag("code").text("kubectl create token NAME"))
-        .text(". It is stored encrypted in this browser for at most eight hours.");
     let button = match has_provider {
         true => tag("button"),
         false => tag("button").class("main"),
@@ -173,7 +167,7 @@ fn sign_in_form(
         .child(hidden_field("next", next))
         .child(tag("label").with("for", "token").text("Token"))
         .child(token)
-        .child(hint)
+        .child(token_hint())
         .child(button.text("Sign in"));
     Html::all([
         Html::from(layout::logo(40)),
@@ -182,6 +176,21 @@ fn sign_in_form(
         provider.into(),
         form.into(),
     ])
+}
+
+/// Which token is needed, and how to get one.
+fn token_hint() -> Element {
+    let code = |text: &str| tag("code").text(text);
+    tag("p")
+        .id("hint")
+        .class("dim")
+        .text("A bearer token of a user or ServiceAccount that the Kubernetes API accepts. For a ServiceAccount, ")
+        .child(code("kubectl create token NAME -n NAMESPACE"))
+        .text(" prints one; ")
+        .child(code("sluice standalone"))
+        .text(" and ")
+        .child(code("sluice demo"))
+        .text(" print theirs when they start. It is stored encrypted in this browser for at most eight hours.")
 }
 
 /// The fields of the sign-in form.

@@ -374,6 +374,14 @@ fn a_pipeline_is_frozen_and_goes_on() {
     browser.press(&format!("End the freeze {name}"));
     browser.shows(&format!("The freeze {name} has ended."));
     browser.shows("No freezes");
+    // The page itself creates one, and stays.
+    browser.evaluate("document.getElementById('create-freeze').open = true");
+    browser.screenshot("freezes-create");
+    browser.fill("#freeze-pipeline", "app");
+    browser.fill("#freeze-reason", "incident 7");
+    browser.press("Stop promotions");
+    browser.shows("Promotions of app are stopped by the freeze");
+    browser.shows("incident 7");
     // Who may not freeze is offered nothing, and gets no further with a form of their own.
     world.go(&mut browser, "/login");
     browser.fill("#token", "vera");

@@ -56,6 +56,8 @@ async fn several_people_approve_and_each_only_for_themselves() {
     world.settle().await;
     let late = act(&world, "ann", "approve", body).await;
     assert_eq!(late.code, 409, "it waits no more: {}", late.body);
+    let told = "5.0.0 is approved for prod already, by ann and bob";
+    assert!(late.body.contains(told), "{}", late.body);
 }
 
 #[tokio::test(start_paused = true)]

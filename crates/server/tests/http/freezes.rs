@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 
 use crate::{
     rest::{get, grant, post},
+    session::{csrf, look, signed_in, signed_in_as, submit},
     world::{World, ask},
 };
 
@@ -106,4 +107,46 @@ async fn an_override_needs_its_right_and_a_reason() {
     let request = &status.requests["prod"];
     let overriding = request.override_gates.as_ref().unwrap();
     assert_eq!(overriding.reason, "incident 7");
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_page_creates_a_freeze_for_who_may() {
+    let world = World::new().await;
+    grant(&world, "eve", &["get", "list"], "pipelines").await;
+    let eve = signed_in_as(&world, "eve").await;
+    let page = look(&world, "/freezes", &eve).await;
+    assert!(!page.body.contains("Create a freeze"), "{}", page.body);
+    let cookie = signed_in(&world).await;
+    let page = look(&world, "/freezes", &cookie).await;
+    assert!(page.body.contains("Create a freeze"), "{}", page.body);
+    let csrf = csrf(&page.body);
+    let name = world.pipeline().await.metadata.name.unwrap();
+    for (pipeline, environment) in [(name.as_str(), "prod"), ("", "")] {
+        let form = format!(
+            "csrf={csrf}&verb=freeze&namespace=default&pipeline={pipeline}&environment={environment}\
+             &reason=incident&until=&back=%2Ffreezes"
+        );
+        let answer = submit(&world, "/freezes/act", &cookie, &form).await;
+        assert_eq!(answer.code, 303, "{}", answer.body);
+        assert_eq!(answer.headers["location"], "/freezes");
+    }
+    let all = stored(&world).await;
+    let mut scopes: Vec<_> = all
+        .iter()
+        .map(|it| (it.spec.pipelines.concat(), it.spec.environments.concat()))
+        .collect();
+    scopes.sort();
+    assert_eq!(
+        scopes,
+        [(String::new(), String::new()), (name, "prod".to_owned())]
+    );
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_sign_in_page_says_which_token_it_needs() {
+    let world = World::new().await;
+    let page = ask(&world.rest, Request::get("/login").body(String::new())).await;
+    for text in ["bearer token", "kubectl create token", "sluice demo"] {
+        assert!(page.body.contains(text), "{text}: {}", page.body);
+    }
 }

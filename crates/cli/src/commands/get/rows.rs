@@ -256,8 +256,8 @@ pub(super) fn checks(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Res
         "PIPELINE",
         "ENVIRONMENT",
         "CHECK",
-        "REVISION",
         "VERDICT",
+        "REVISION",
         "CAUSE",
         "AGE",
     ];
@@ -276,8 +276,8 @@ pub(super) fn checks(objects: Vec<DynamicObject>, now: Timestamp) -> anyhow::Res
             TableCell::from(&spec.pipeline),
             TableCell::from(&spec.environment),
             TableCell::from(&spec.check.name),
-            TableCell::from(&spec.shown_revision()),
             TableCell::styled(status.verdict.word(), style),
+            TableCell::from(&spec.shown_revision()),
             TableCell::from(spec.cause.word()),
             TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
             TableCell::from((spec.attempt + 1).to_string()),
@@ -294,7 +294,7 @@ pub(super) fn triggers(
     now: Timestamp,
 ) -> anyhow::Result<ResourceTable> {
     let mut table = ResourceTable::new(
-        &["NAME", "SOURCE", "EVENT", "LAST RUN", "READY", "AGE"],
+        &["NAME", "READY", "SOURCE", "EVENT", "LAST RUN", "AGE"],
         &["STATUS"],
     );
     for object in objects {
@@ -309,10 +309,10 @@ pub(super) fn triggers(
         table.rows.push(vec![
             text(metadata.namespace.as_ref()),
             text(metadata.name.as_ref()),
+            ready,
             TableCell::from(format!("{:?}/{}", source.kind, source.name)),
             text(status.latest_event.as_ref()),
             text(status.latest_pipeline_run.as_ref()),
-            ready,
             TableCell::from(age(metadata.creation_timestamp.as_ref(), now)),
             message(&status.conditions, conditions::READY),
         ]);

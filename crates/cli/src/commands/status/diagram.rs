@@ -25,21 +25,24 @@ use graph::Graph;
 /// How many targets of an environment are listed.
 const MAX_TARGETS: usize = 8;
 
-/// Draws the diagram. `width` is that of the terminal; `None` if the output is not a terminal.
+/// Draws the diagram, or only the box and the remarks of one environment. `width` is that of the terminal; `None` if
+/// the output is not a terminal.
 pub(super) fn draw(
-    pipeline: &Pipeline,
+    (pipeline, only): (&Pipeline, Option<&str>),
     waiting: &WaitingPromotions,
     width: Option<usize>,
     now: Timestamp,
 ) -> String {
     let mut text = format!("{}\n\n", title(pipeline));
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
-    let names: Vec<&str> = names.collect();
+    let names: Vec<&str> = names
+        .filter(|name| only.is_none_or(|only| only == *name))
+        .collect();
     let all: Vec<EnvironmentBox> = names
         .iter()
         .map(|name| environment(pipeline, name))
         .collect();
-    let is_chain = planner::is_chain(&pipeline.spec);
+    let is_chain = only.is_some() || planner::is_chain(&pipeline.spec);
     let wide = width.and_then(|width| match is_chain {
         true => boxes::horizontal(&all, width),
         false => graph(&pipeline.spec, &all).draw(width),
@@ -211,7 +214,7 @@ fn remarks(
         }
     }
     let state = planner::environment_state(pipeline, &model, name);
-    texts.extend(suggested_command(pipeline, name, state, waiting));
+    texts.extend(suggested_command(pipeline, &model, name, waiting));
     let room = width.map(|width| width.saturating_sub(4));
     let bars = environment_bars(status, room);
     if texts.is_empty() && bars.is_empty() {

@@ -8,12 +8,14 @@ use serde_json::{Value, json};
 
 use super::super::{cluster::key, format::target_names};
 
-pub(super) fn document(pipeline: &Pipeline) -> Value {
+/// With `only`, of that environment alone.
+pub(super) fn document(pipeline: &Pipeline, only: Option<&str>) -> Value {
     let (namespace, name) = key(pipeline);
     let model = pipeline.status.clone().unwrap_or_default();
     let summary = planner::pipeline_summary(pipeline, &model);
     let ready = conditions::find(&model.conditions, conditions::READY);
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
+    let names = names.filter(|name| only.is_none_or(|only| only == *name));
     let environments = names.map(|name| environment(pipeline, &model, name));
     json!({
         "namespace": namespace,

@@ -1,7 +1,7 @@
 //! The command that resolves the state of an environment.
 
-use api::{Pipeline, Promotion};
-use planner::SummaryState;
+use api::{Pipeline, Promotion, pipeline::PipelineStatus};
+use planner::{SuggestedAction, SummaryState};
 
 use super::super::cluster::{Cluster, key};
 
@@ -43,26 +43,26 @@ impl WaitingPromotions {
     }
 }
 
-/// The command that resolves the state, or who can.
+/// The command that helps an environment, or who can. What failed or was rejected is named with that.
 pub(in crate::commands) fn suggested_command(
     pipeline: &Pipeline,
+    model: &PipelineStatus,
     environment: &str,
-    state: SummaryState,
     waiting: &WaitingPromotions,
 ) -> Option<String> {
     let (namespace, name) = key(pipeline);
-    let command = match state {
-        SummaryState::AwaitingApproval if waiting.need_another_person(pipeline, environment) => {
+    let mut intent = "try".to_owned();
+    let command = match planner::suggested_action(pipeline, model, environment)? {
+        SuggestedAction::Approve if waiting.need_another_person(pipeline, environment) => {
             return Some("another person must approve it".to_owned());
         }
-        SummaryState::AwaitingApproval => format!("approve {name} {environment}"),
-        SummaryState::Suspended if !pipeline.spec.suspend => format!("resume {name} {environment}"),
-        SummaryState::Held | SummaryState::Failed => {
-            let status = pipeline.status.as_ref()?.environments.get(environment)?;
-            let revision = status.hold.as_ref()?.requestable.as_deref()?;
+        SuggestedAction::Approve => format!("approve {name} {environment}"),
+        SuggestedAction::Resume => format!("resume {name} {environment}"),
+        SuggestedAction::RollBack(earlier) => format!("rollback {name} {environment} {earlier}"),
+        SuggestedAction::RequestNevertheless { revision, caution } => {
+            intent = format!("to bring {revision} although it {caution}");
             format!("promote {name} {environment} {revision}")
         }
-        _ => return None,
     };
-    Some(format!("try: sluice {command} -n {namespace}"))
+    Some(format!("{intent}: sluice {command} -n {namespace}"))
 }

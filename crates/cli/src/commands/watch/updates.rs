@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use api::{Pipeline, Promotion, pipeline::PipelineStatus, promotion::Phase};
 use kube::ResourceExt;
 
-use planner::running_revisions;
+use planner::{PipelineEvent, running_revisions};
 
 use super::super::cluster::key;
 
@@ -14,9 +14,19 @@ use super::super::cluster::key;
 pub(super) struct PipelineUpdates {
     pipelines: BTreeMap<String, Pipeline>,
     phases: BTreeMap<String, Option<Phase>>,
+    /// Only this environment.
+    only: Option<String>,
 }
 
 impl PipelineUpdates {
+    /// Those of one environment, if one is named.
+    pub(super) fn of(only: Option<&str>) -> Self {
+        Self {
+            only: only.map(str::to_owned),
+            ..Self::default()
+        }
+    }
+
     /// Whether there was no event yet.
     pub(super) fn is_empty(&self) -> bool {
         self.pipelines.is_empty() && self.phases.is_empty()
@@ -27,8 +37,8 @@ impl PipelineUpdates {
         let (namespace, name) = key(&now);
         let name = format!("{namespace}/{name}");
         let texts = match self.pipelines.get(&name) {
-            None => vec![current_state(&now)],
-            Some(before) => changes(before, &now),
+            None => vec![current_state(&now, self.only.as_deref())],
+            Some(before) => changes(before, &now, self.only.as_deref()),
         };
         let lines = texts.into_iter().map(|text| format!("{name}  {text}"));
         let lines = lines.collect();
@@ -42,10 +52,11 @@ impl PipelineUpdates {
         let uid = promotion.uid().unwrap_or_else(|| promotion.name_any());
         let before = self.phases.insert(uid, status.phase);
         let was_finished = before.is_none() && status.phase.is_some_and(Phase::is_terminal);
-        if before == Some(status.phase) || was_finished {
+        let spec = &promotion.spec;
+        let is_other = !is_meant(&spec.environment, self.only.as_deref());
+        if before == Some(status.phase) || was_finished || is_other {
             return Vec::new();
         }
-        let spec = &promotion.spec;
         let namespace = promotion.namespace().unwrap_or_default();
         let phase = status
             .phase
@@ -58,11 +69,15 @@ impl PipelineUpdates {
     }
 }
 
-fn current_state(pipeline: &Pipeline) -> String {
+fn is_meant(environment: &str, only: Option<&str>) -> bool {
+    only.is_none_or(|only| only == environment)
+}
+
+fn current_state(pipeline: &Pipeline, only: Option<&str>) -> String {
     let nothing = PipelineStatus::default();
     let status = pipeline.status.as_ref().unwrap_or(&nothing);
-    let all = pipeline.spec.environments.iter().map(|environment| {
-        let name = environment.name.as_str();
+    let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
+    let all = names.filter(|name| is_meant(name, only)).map(|name| {
         let state = planner::environment_state(pipeline, status, name).word();
         format!(
             "{name} {} ({state})",
@@ -72,7 +87,7 @@ fn current_state(pipeline: &Pipeline) -> String {
     all.collect::<Vec<_>>().join(" > ")
 }
 
-fn changes(before: &Pipeline, now: &Pipeline) -> Vec<String> {
+fn changes(before: &Pipeline, now: &Pipeline, only: Option<&str>) -> Vec<String> {
     let nothing = PipelineStatus::default();
     let previous = before.status.as_ref();
     let status = now.status.as_ref().unwrap_or(&nothing);
@@ -85,7 +100,13 @@ fn changes(before: &Pipeline, now: &Pipeline) -> Vec<String> {
             hold.is_some_and(|hold| message == format!("{name}: {}", hold.message))
         })
     };
-    let messages = events.into_iter().map(|event| event.message);
+    // What is about no environment is about each.
+    let is_told = |it: &PipelineEvent| {
+        it.environment
+            .as_deref()
+            .is_none_or(|it| is_meant(it, only))
+    };
+    let messages = events.into_iter().filter(is_told).map(|it| it.message);
     let mut texts: Vec<String> = messages.filter(|it| !is_hold(it)).collect();
     if before.spec.suspend != now.spec.suspend {
         texts.push(match now.spec.suspend {
@@ -93,7 +114,8 @@ fn changes(before: &Pipeline, now: &Pipeline) -> Vec<String> {
             false => "resumed".to_owned(),
         });
     }
-    for (name, environment) in &status.environments {
+    let shown = status.environments.iter();
+    for (name, environment) in shown.filter(|(name, _)| is_meant(name, only)) {
         let before = previous.and_then(|previous| previous.environments.get(name));
         let hold_before = before.and_then(|before| before.hold.as_ref());
         match &environment.hold {

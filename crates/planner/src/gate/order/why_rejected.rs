@@ -7,7 +7,7 @@ use api::{
 };
 
 use crate::{
-    plan::cancelled_by,
+    plan::{cancelled_by, was_taken_back},
     promotion_phase::{is_rejected, phase_of},
 };
 
@@ -42,30 +42,40 @@ impl RejectedRevision<'_> {
         if spec.revision == self.revision {
             return self.told_by_own(promotion);
         }
-        if spec.replaces.as_deref() != Some(self.revision) {
+        if spec.replaces.as_deref() != Some(self.revision) || was_taken_back(promotion) {
             return None;
         }
         let (shown, environment) = (self.shown, self.environment);
+        // Where the environment went on from there, that is another story.
         let to = spec.shown_revision();
+        let to = Some(to).filter(|_| !self.has_moved_on(promotion));
         let request = spec.request.as_ref();
         match request.filter(|it| it.kind == RequestKind::Rollback) {
             Some(request) => {
                 let by = request.by.as_deref().unwrap_or("somebody");
-                Some(format!(
-                    "{by} rolled {environment} back from {shown} to {to}"
-                ))
+                let to = to.map(|to| format!(" to {to}")).unwrap_or_default();
+                Some(format!("{by} rolled {environment} back from {shown}{to}"))
             }
             None if spec.cause.is_some() => {
                 let check = match self.failed_check() {
                     Some(check) => format!("the check {check}"),
                     None => "a check".to_owned(),
                 };
-                Some(format!(
-                    "{shown} failed {check} in {environment}, which was rolled back to {to}"
-                ))
+                let to = to.map(|to| format!(", which was rolled back to {to}"));
+                let to = to.unwrap_or_default();
+                Some(format!("{shown} failed {check} in {environment}{to}"))
             }
             None => None,
         }
+    }
+
+    /// Whether the environment no longer runs what a rollback brought.
+    fn has_moved_on(&self, rollback: &Promotion) -> bool {
+        let targets = self.status.into_iter().flat_map(|it| &it.targets);
+        let mut running = targets.filter_map(|it| it.revision.as_ref()).peekable();
+        let is_known = running.peek().is_some();
+        let has_ended = phase_of(rollback).is_some_and(Phase::is_terminal);
+        has_ended && is_known && !running.any(|it| *it == rollback.spec.revision)
     }
 
     fn told_by_own(&self, promotion: &Promotion) -> Option<String> {

@@ -308,16 +308,28 @@ impl Draft {
             Err(error) => return vec![(ENVIRONMENTS.to_owned(), error.to_string())],
         };
         let errors = findings.into_iter().filter(|it| it.is_error);
-        let field = |environment: Option<String>| {
-            let mut names = self.environments.iter().map(|it| Some(&it.name));
-            let nth = names.position(|name| name == environment.as_ref());
-            let nth = nth.filter(|_| environment.is_some());
-            nth.map_or(ENVIRONMENTS.to_owned(), |nth| {
-                format!("environment.{nth}.name")
-            })
-        };
-        errors.map(|it| (field(it.environment), it.text)).collect()
+        errors.map(|it| (self.field_of(&it), it.text)).collect()
     }
+
+    /// The field of the form that a finding is about: `after` of an environment, else the name of the environment.
+    fn field_of(&self, finding: &planner::LintFinding) -> String {
+        if let Some(nth) = environment_with_after(&finding.field) {
+            return format!("environment.{nth}.after");
+        }
+        let mut names = self.environments.iter().map(|it| &it.name);
+        let named = finding.environment.as_ref();
+        let nth = named.and_then(|named| names.position(|name| name == named));
+        nth.map_or(ENVIRONMENTS.to_owned(), |nth| {
+            format!("environment.{nth}.name")
+        })
+    }
+}
+
+/// The number of the environment in `spec.environments[1].after[0]`.
+fn environment_with_after(field: &str) -> Option<usize> {
+    let rest = field.strip_prefix("spec.environments[")?;
+    let (nth, below) = rest.split_once(']')?;
+    below.starts_with(".after").then(|| nth.parse().ok())?
 }
 
 /// A target. Its cluster is typed as `name` or `namespace/name`; empty for the hub.

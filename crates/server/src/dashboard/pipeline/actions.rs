@@ -7,11 +7,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     Pipeline,
-    check_run::CheckVerdict,
-    pipeline::{CheckStatus, CoveringFreeze, Environment, PipelineStatus},
-    promotion::Phase,
+    pipeline::{CoveringFreeze, Environment, PipelineStatus},
 };
 use futures::future::try_join_all;
+use planner::RetryTarget;
 use runtime::ObjectKey;
 
 use super::PipelineView;
@@ -267,23 +266,15 @@ impl PipelineView<'_> {
 
     /// Starts the promotion or the checks that failed again.
     fn retry(&self, environment: &str, index: usize) -> Option<Element> {
-        let (revision, consequence) = match self.failed_check(environment) {
-            Some(failed) => {
-                let revision = shortened(&failed.revision);
-                let text =
-                    format!("Starts the failed checks of {revision} in {environment} again.");
-                (revision, text)
-            }
-            None => {
-                let plan = self.plan.environments.get(environment)?;
-                let last = plan.promotion.as_ref()?;
-                let last = Some(last).filter(|last| last.phase == Some(Phase::Failed))?;
-                let revision = shortened(&last.revision);
-                let text =
-                    format!("Starts the failed promotion of {revision} into {environment} again.");
-                (revision, text)
-            }
+        let unobserved = PipelineStatus::default();
+        let model = self.pipeline.status.as_ref().unwrap_or(&unobserved);
+        let found = planner::retryable(&self.pipeline, model, &self.promotions, environment)?;
+        let (revision, what, whither) = match &found {
+            RetryTarget::Checks(it) => (shortened(it), "checks", "in"),
+            RetryTarget::Promotion(it) => (shortened(it), "promotion", "into"),
         };
+        let consequence =
+            format!("Starts the failed {what} of {revision} {whither} {environment} again.");
         let form = self
             .form("retry", environment)
             .child(tag("p").class("dim").text(consequence))
@@ -294,13 +285,6 @@ impl PipelineView<'_> {
                     .text(format_args!("Retry {revision}")),
             );
         Some(disclosure(&format!("retry-{index}"), "Retry…", form))
-    }
-
-    /// A check of the environment that failed or could not be measured.
-    fn failed_check(&self, environment: &str) -> Option<&CheckStatus> {
-        let status = self.pipeline.status.as_ref()?;
-        let mut checks = status.environments.get(environment)?.checks.iter();
-        checks.find(|it| matches!(it.verdict, CheckVerdict::Failed | CheckVerdict::Error))
     }
 
     pub(super) fn form(&self, verb: &str, environment: &str) -> Element {

@@ -74,7 +74,7 @@ fn pipeline() -> Pipeline {
 #[track_caller]
 fn check(width: Option<usize>, expected: &str) {
     let drawn = draw(
-        &pipeline(),
+        (&pipeline(), None),
         &WaitingPromotions::default(),
         width,
         Timestamp::UNIX_EPOCH,
@@ -142,7 +142,7 @@ fn a_failed_release_is_named() {
         ..Default::default()
     }];
     let drawn = draw(
-        &pipeline,
+        (&pipeline, None),
         &WaitingPromotions::default(),
         None,
         Timestamp::UNIX_EPOCH,
@@ -173,7 +173,7 @@ fn every_closed_gate_is_shown_once() {
         gate("approvals", &hold.reason, &hold.message),
     ];
     let drawn = draw(
-        &pipeline,
+        (&pipeline, None),
         &WaitingPromotions::default(),
         None,
         Timestamp::UNIX_EPOCH,
@@ -197,7 +197,7 @@ fn a_stalled_promotion_shows_its_reason() {
     promotion.reason = Some("ForgeUnreachable".to_owned());
     promotion.message = Some("the forge cannot be reached; retried automatically".to_owned());
     let drawn = draw(
-        &pipeline,
+        (&pipeline, None),
         &WaitingPromotions::default(),
         None,
         Timestamp::UNIX_EPOCH,
@@ -237,7 +237,7 @@ fn diamond() -> Pipeline {
 #[track_caller]
 fn check_graph(pipeline: &Pipeline, width: Option<usize>, expected: &str) {
     let drawn = draw(
-        pipeline,
+        (pipeline, None),
         &WaitingPromotions::default(),
         width,
         Timestamp::UNIX_EPOCH,
@@ -322,7 +322,7 @@ fn lines_of_different_environments_do_not_touch() {
     last.after = after(&["us", "dev"]);
     environments.push(last);
     let drawn = draw(
-        &pipeline,
+        (&pipeline, None),
         &WaitingPromotions::default(),
         Some(100),
         Timestamp::UNIX_EPOCH,

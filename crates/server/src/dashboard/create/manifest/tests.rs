@@ -135,6 +135,30 @@ fn environments_come_after_what_was_typed() {
 }
 
 #[test]
+fn an_unknown_name_is_an_error_of_the_field_that_has_it() {
+    let mut draft = basket();
+    for (typed, expected) in [
+        (
+            "devv",
+            "names \"devv\", which is no environment of the pipeline; did you mean dev?",
+        ),
+        ("dev, dev", "names dev twice"),
+        ("prod", "names prod itself"),
+    ] {
+        draft.environments[1].after = typed.to_owned();
+        let errors = draft.errors(false);
+        assert!(
+            errors["environment.1.after"].contains(expected),
+            "{errors:?}"
+        );
+        assert_eq!(errors.len(), 1, "{errors:?}");
+        assert_eq!(draft.first_field(&errors).unwrap(), "environment.1.after");
+    }
+    draft.environments[1].after = "dev".to_owned();
+    assert_eq!(draft.errors(false), FieldErrors::new());
+}
+
+#[test]
 fn environments_with_approval_get_a_manual_promotion() {
     let mut draft = basket();
     draft.apply(FormButton::AddEnvironment);

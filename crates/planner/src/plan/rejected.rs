@@ -1,0 +1,104 @@
+//! Which revisions an environment rejects, as its promotions tell.
+//!
+//! A revision whose promotion a person rejected or cancelled, or whose pull request was closed, is not promoted again
+//! without a request. Where that promotion was to go back, nothing is rejected: neither the revision to go back to,
+//! which people can request again, nor what runs.
+
+use api::{
+    Promotion,
+    pipeline::{EnvironmentStatus, TargetStatus},
+    promotion::Phase,
+    revision::shown,
+};
+
+use super::{cancel::cancellation, input::PlanInput};
+use crate::{
+    fold::push_front,
+    promotion_phase::{is_rollback, is_rolled_back, phase_of, was_merged},
+    version_order,
+};
+
+/// The rejected revisions of an environment, newest first.
+pub(super) fn rejected(input: &PlanInput<'_>, environment: &str) -> Vec<String> {
+    let status = input.status(environment);
+    let known = status.map(|status| status.rejected.clone());
+    let mut rejected = known.unwrap_or_default();
+    rejected.retain(|revision| !is_restored(input, environment, revision));
+    // Not only the last of each site: a crash may have come between its successor and the status.
+    for promotion in input.last_attempts(environment) {
+        let revision = &promotion.spec.revision;
+        let runs = |target: &TargetStatus| target.revision.as_ref() == Some(revision);
+        let runs_here = status.is_some_and(|status| status.targets.iter().all(runs));
+        let is_dropped = is_rolled_back(promotion)
+            || was_taken_back(promotion) && rejects_revision(promotion, status);
+        if is_dropped && !runs_here && !rejected.contains(revision) {
+            push_front(&mut rejected, revision);
+        }
+    }
+    rejected
+}
+
+/// Whether a person ended a promotion before its change was in git.
+pub(crate) fn was_taken_back(promotion: &Promotion) -> bool {
+    let is_ended = phase_of(promotion) == Some(Phase::Abandoned)
+        || promotion.spec.rejection.is_some()
+        || cancellation(promotion).is_some();
+    is_ended && !was_merged(promotion)
+}
+
+/// What the rollbacks of an environment make of a revision that they were to replace.
+#[derive(Default)]
+struct RollbackFacts {
+    is_taken_back: bool,
+    is_in_force: bool,
+}
+
+/// Whether a revision is good again because the rollback that rejected it was taken back, and nothing came after
+/// that. What failed its checks stays rejected: otherwise the rollback would be derived again.
+fn is_restored(input: &PlanInput<'_>, environment: &str, revision: &str) -> bool {
+    let mut facts = RollbackFacts::default();
+    for promotions in input.promotions_by_site(environment) {
+        let leaves = |it: &&&Promotion| is_rollback(it) && leaves(input, it, revision);
+        let mut derived = promotions.iter().filter(|it| it.spec.cause.is_some());
+        facts.is_in_force |= derived.any(|it| leaves(&it));
+        let Some(last) = promotions.last().filter(leaves) else {
+            continue;
+        };
+        match was_taken_back(last) {
+            true => facts.is_taken_back = true,
+            false => facts.is_in_force = true,
+        }
+    }
+    facts.is_taken_back && !facts.is_in_force
+}
+
+/// Whether a rollback was to replace a revision: of a whole environment, whatever its targets run.
+fn leaves(input: &PlanInput<'_>, rollback: &Promotion, revision: &str) -> bool {
+    let spec = &rollback.spec;
+    let mut targets = input.targets(&spec.environment).iter();
+    let runs = |target: &TargetStatus| target.revision.as_deref() == Some(revision);
+    spec.revision != revision
+        && (spec.replaces.as_deref() == Some(revision)
+            || spec.target.is_none() && targets.any(runs))
+}
+
+/// Whether taking a promotion back rejects its revision: not where it was to go back to one that ran before, by a
+/// rollback or instead of a newer one. That one is not proposed again, and people can still roll back to it.
+pub(crate) fn rejects_revision(promotion: &Promotion, status: Option<&EnvironmentStatus>) -> bool {
+    let goes_back = |status: &EnvironmentStatus| goes_back(promotion, status);
+    promotion.spec.cause.is_none() && !status.is_some_and(goes_back)
+}
+
+/// Whether a promotion was to bring a revision that ran before, by a rollback or instead of a newer one.
+fn goes_back(promotion: &Promotion, status: &EnvironmentStatus) -> bool {
+    let spec = &promotion.spec;
+    let ran = |revision: &str| status.ran.iter().find(|it| it.revision == revision);
+    if ran(&spec.revision).is_none() {
+        return false;
+    }
+    let is_older = |replaced: &str| {
+        let version = ran(replaced).and_then(|it| it.version.as_deref());
+        version_order::is_older(&spec.shown_revision(), &shown(replaced, version))
+    };
+    is_rollback(promotion) || spec.replaces.as_deref().is_some_and(is_older)
+}

@@ -1,0 +1,53 @@
+//! Why promotions are withdrawn: the words that their spec holds, and what people read.
+
+/// Another revision is to be promoted into the site, or what runs there stays.
+pub(super) const NO_LONGER_CANDIDATE: &str = "NoLongerCandidate";
+/// The environment or the target was removed from the pipeline.
+pub(super) const SITE_GONE: &str = "PlaceGone";
+/// A person requested to go back or to stay.
+pub(crate) const ROLLED_BACK: &str = "RolledBack";
+
+/// The reason of a withdrawal as people read it, as a clause.
+pub(crate) fn withdrawal_clause(reason: &str, environment: &str) -> String {
+    match reason {
+        NO_LONGER_CANDIDATE => format!("{environment} is to run another revision now"),
+        SITE_GONE => {
+            format!("the pipeline has no environment {environment}, or no such target, any more")
+        }
+        ROLLED_BACK => format!("somebody requested a rollback of {environment}"),
+        reason => match reason.split_once(": ") {
+            // The word of a hold before its sentence.
+            Some((word, sentence)) if is_word(word) => sentence.to_owned(),
+            _ => reason.to_owned(),
+        },
+    }
+}
+
+fn is_word(text: &str) -> bool {
+    let capitals = text.chars().filter(char::is_ascii_uppercase).count();
+    capitals > 1 && text.chars().all(|c| c.is_ascii_alphabetic())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn people_read_a_clause() {
+        for (reason, expected) in [
+            (NO_LONGER_CANDIDATE, "prod is to run another revision now"),
+            (
+                SITE_GONE,
+                "the pipeline has no environment prod, or no such target, any more",
+            ),
+            (ROLLED_BACK, "somebody requested a rollback of prod"),
+            (
+                "OlderThanRunning: prod runs 2.0.0, which is newer than 1.0.0",
+                "prod runs 2.0.0, which is newer than 1.0.0",
+            ),
+            ("Cancelled by ada: not yet", "Cancelled by ada: not yet"),
+        ] {
+            assert_eq!(withdrawal_clause(reason, "prod"), expected);
+        }
+    }
+}

@@ -1,0 +1,152 @@
+//! A rollback that a person takes back rejects nothing: neither what runs nor what it would have gone back to.
+
+use crate::{
+    attempt::check as check_attempt,
+    drawing::{draw, now},
+    plan::check,
+};
+
+/// What a request for the rollback left in the status, before the rollback ended as the last line says.
+const REQUESTED: &str = "dev[2.0.0 ok] > prod{manual}[2.0.0 ok]
+     ran prod 2.0.0 1.0.0
+     rejected prod 2.0.0
+     promotion prod 1.0.0";
+
+#[test]
+fn a_rollback_that_is_taken_back_rejects_nothing() {
+    for end in [
+        "AwaitingApproval rejected-by ann",
+        "Abandoned rejected-by ann",
+        "Abandoned",
+        "Withdrawn cancelled",
+    ] {
+        let drawing = format!("{REQUESTED} {end} asked r0 back instead 2.0.0");
+        let world = draw(&drawing);
+        let prod = &world.plan().environments["prod"];
+        assert_eq!(prod.rejected, Vec::<String>::new(), "{end}");
+        let model = planner::apply(&world.plan(), &world.model(), now());
+        let earlier = planner::rollback_targets(&model, "prod");
+        let earlier: Vec<_> = earlier.iter().map(|it| (it.revision, it.caution)).collect();
+        assert_eq!(earlier, [("1.0.0", None)], "{end}");
+    }
+    // While it waits, what it leaves stays rejected.
+    let waits = format!("{REQUESTED} AwaitingApproval asked r0 back instead 2.0.0");
+    assert_eq!(draw(&waits).plan().environments["prod"].rejected, ["2.0.0"]);
+}
+
+#[test]
+fn a_rollback_can_be_requested_again_after_it_was_rejected() {
+    let rejected = format!("{REQUESTED} Abandoned rejected-by ann asked r0 back instead 2.0.0");
+    check(
+        &format!("{rejected}\nrequest prod Rollback 1.0.0 r1"),
+        "start prod 1.0.0 #1 instead of 2.0.0, needs approval
+         prod: AwaitingApproval: 1.0.0 waits for approval to enter prod; ada requested this rollback; resolved by an approval of 1.0.0
+         prod rejects 2.0.0
+         prod request r1: waits for an approval of 1.0.0",
+    );
+    // That one counts now.
+    check(
+        &format!("{rejected}\nhandled prod r1\npromotion prod 1.0.0 #1 Succeeded merged 5m asked r1 asker ada back instead 2.0.0")
+            .replace("dev[2.0.0 ok] > prod{manual}[2.0.0 ok]", "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]"),
+        "prod: Rejected: ada rolled prod back from 2.0.0 to 1.0.0; resolved by a newer revision or a request for 2.0.0
+         prod rejects 2.0.0
+         prod request r1: -",
+    );
+}
+
+#[test]
+fn what_comes_next_goes_on_after_a_rollback_was_rejected() {
+    let newer = REQUESTED.replace("dev[2.0.0 ok] > prod{manual}", "dev[3.0.0 ok] > prod");
+    check(
+        &format!("{newer} Abandoned rejected-by ann asked r0 back instead 2.0.0"),
+        "start prod 3.0.0 instead of 2.0.0",
+    );
+}
+
+/// A rollback that nobody requested goes back from what failed its checks: that is still not promoted again, and the
+/// rollback is not derived again.
+#[test]
+fn what_failed_its_checks_stays_rejected() {
+    let drawing = "dev[2.0.0 ok] > prod{verify smoke, back}[2.0.0 ok]
+         checked prod 2.0.0 1.0.0
+         rejected prod 2.0.0
+         check prod smoke 2.0.0 Failed
+         promotion prod 2.0.0 Failed because CheckFailed merged 9m
+         promotion prod 1.0.0 Abandoned rejected-by ann cause x instead 2.0.0";
+    check(drawing, "prod rejects 2.0.0");
+    // Neither the rejected rollback nor a later request that is taken back changes that.
+    check(
+        &format!(
+            "{drawing}\nran prod 2.0.0 1.0.0 0.9.0\npromotion prod 0.9.0 Abandoned rejected-by ann asked r0 back instead 2.0.0"
+        ),
+        "prod rejects 2.0.0",
+    );
+    // Where it runs no more, nobody claims that it was rolled back.
+    let elsewhere = drawing.replace("back}[2.0.0 ok]", "back}[1.5.0 ok]");
+    let elsewhere = elsewhere.replace("checked prod 2.0.0 1.0.0", "checked prod 1.0.0");
+    let plan = draw(&format!("{elsewhere}\nfailed-check prod smoke 2.0.0")).plan();
+    let hold = plan.environments["prod"].hold.clone().unwrap();
+    assert_eq!(hold.sentence, "2.0.0 failed the check smoke in prod");
+}
+
+#[test]
+fn of_two_sites_the_one_that_goes_back_keeps_it_rejected() {
+    let drawing = "dev[2.0.0 ok] > prod{per target}[2.0.0 ok, 2.0.0 ok]
+         ran prod 2.0.0 1.0.0
+         rejected prod 2.0.0
+         promotion prod 1.0.0 Abandoned rejected-by ann asked r0 back instead 2.0.0 at - prod-1
+         promotion prod 1.0.0";
+    let rejected = |end: &str| {
+        let world = draw(&format!(
+            "{drawing} {end} asked r0 back instead 2.0.0 at - prod-2"
+        ));
+        world.plan().environments["prod"].rejected.clone()
+    };
+    assert_eq!(rejected("WaitingForMerge"), ["2.0.0"]);
+    assert_eq!(rejected("Succeeded merged 5m"), ["2.0.0"]);
+    let nothing: [&str; 0] = [];
+    assert_eq!(rejected("Abandoned rejected-by ann"), nothing);
+}
+
+/// Nobody can go back to what never ran there.
+#[test]
+fn what_never_ran_is_rejected_whatever_the_request_is_called() {
+    check(
+        "dev[3.0.0 ok] > prod[2.0.0 ok]
+         ran prod 2.0.0
+         promotion prod 3.0.0 Abandoned rejected-by ann asked r0 back instead 2.0.0",
+        "prod: Rejected: ann rejected 3.0.0 in prod: it loses orders; resolved by a newer revision or a request for 3.0.0
+         prod rejects 3.0.0",
+    );
+}
+
+#[test]
+fn the_promotion_and_the_person_who_rejects_read_that_it_is_a_rollback() {
+    let drawing =
+        format!("{REQUESTED} AwaitingApproval rejected-by ann asked r0 back instead 2.0.0");
+    let prod = drawing.strip_prefix("dev[2.0.0 ok] > ").unwrap();
+    check_attempt(
+        prod,
+        "missing",
+        "Abandoned/Rejected: ann rejected this rollback: it loses orders",
+    );
+    // The status of the pipeline says no more: nothing is to be resolved.
+    let mut ended = draw(&drawing.replace("AwaitingApproval", "Abandoned because Rejected"));
+    let status = ended.promotions[0].status.as_mut().unwrap();
+    status.message = Some("ann rejected this rollback".to_owned());
+    let summary = ended.plan().environments["prod"].promotion.clone();
+    let message = summary.unwrap().message;
+    assert_eq!(message.as_deref(), Some("ann rejected this rollback"));
+    let effect = |drawing: &str| {
+        let world = draw(drawing);
+        planner::rejection_effect(&world.pipeline, &world.promotions[0])
+    };
+    assert_eq!(
+        effect(&drawing),
+        "prod stays as it is, and 1.0.0 can be requested again"
+    );
+    assert_eq!(
+        effect("dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval"),
+        "2.0.0 is not promoted into prod again until somebody requests it"
+    );
+}

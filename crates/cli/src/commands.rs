@@ -68,6 +68,7 @@ pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage e
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
     /// List pipelines, promotions, changes, freezes, checks, triggers or clusters; --watch shows changes
+    #[command(alias = "list")]
     Get(get::Arguments),
     /// Show what each environment runs and why a promotion waits: a diagram of a pipeline, or all pipelines
     #[command(after_help = EXIT_CODES)]
@@ -119,6 +120,7 @@ pub(crate) enum ClientCommand {
     /// Stop promotions with a Freeze: nothing but rollbacks is pushed, opened, merged or sent
     Freeze(freeze::FreezeArguments),
     /// End the Freezes that `sluice freeze` created
+    #[command(alias = "unfreeze")]
     Thaw(freeze::FreezeScopeArguments),
     /// Print the changes of pipelines as they happen, until interrupted
     Watch(watch::Arguments),

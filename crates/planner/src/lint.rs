@@ -72,6 +72,7 @@ pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
     findings.extend(changelog.map(|it| finding(it.is_error, it.field, it.text)));
     findings.extend(shared_targets::within(spec));
     findings.extend(checks::mistakes(spec));
+    findings.extend(nameless_clusters(spec));
     for (index, environment) in spec.environments.iter().enumerate() {
         if let Some(settings) = spec.promotion_into(&environment.name) {
             findings.extend(settings_of(spec, index, environment, settings));
@@ -82,6 +83,28 @@ pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
         findings.push(finding(true, "spec".to_owned(), text.to_owned()));
     }
     findings
+}
+
+/// Targets whose `clusterRef` names no cluster.
+fn nameless_clusters(spec: &PipelineSpec) -> Vec<LintFinding> {
+    let mut found = Vec::new();
+    for (index, environment) in spec.environments.iter().enumerate() {
+        for (number, target) in environment.targets.iter().enumerate() {
+            let cluster = target.cluster_ref.as_ref();
+            if cluster.is_some_and(|it| it.name.is_empty()) {
+                found.push(LintFinding {
+                    is_error: true,
+                    text: format!(
+                        "a target of {} has a clusterRef without a name",
+                        environment.name
+                    ),
+                    environment: Some(environment.name.clone()),
+                    field: format!("spec.environments[{index}].targets[{number}].clusterRef"),
+                });
+            }
+        }
+    }
+    found
 }
 
 /// The strategy of each environment that promotions lead into.
@@ -230,6 +253,7 @@ fn changelog(spec: &PipelineSpec) -> Option<SettingsMistake> {
 #[cfg(test)]
 mod tests {
     use api::{pipeline::Changelog, reference::LocalReference};
+    use serde_json::json;
 
     use super::*;
 
@@ -254,6 +278,28 @@ mod tests {
                 assert!(found.text.contains(text), "{}", found.text);
             }
         }
+    }
+
+    #[test]
+    fn urls_of_checks_have_a_scheme_and_clusters_a_name() {
+        let fields = |address: &str, cluster: &str| -> Vec<String> {
+            let target =
+                json!({"namespace": "a", "clusterRef": {"kind": "GitopsCluster", "name": cluster}});
+            let prometheus = json!({"address": address, "query": "up", "passExpr": "value > 0.0"});
+            let spec = json!({
+                "checks": [{"name": "errors", "prometheus": prometheus}],
+                "environments": [{"name": "dev", "verify": {"checks": ["errors"]}, "targets": [target]}],
+            });
+            let spec: PipelineSpec = serde_json::from_value(spec).expect("a spec");
+            let errors = lint(&spec).into_iter().filter(|it| it.is_error);
+            errors.map(|it| it.field).collect()
+        };
+        assert_eq!(fields("http://prometheus:9090", "eu"), [""; 0]);
+        let expected = [
+            "spec.checks[0].prometheus.address",
+            "spec.environments[0].targets[0].clusterRef",
+        ];
+        assert_eq!(fields("prometheus:9090", ""), expected);
     }
 
     #[test]

@@ -46,7 +46,7 @@ pub(super) struct DecisionFlags {
     #[command(flatten)]
     pub(super) revision: RevisionArgument,
     /// Note to store with the decision; `reject` also adds it to the pull request as a comment
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", alias = "reason")]
     pub(super) note: Option<String>,
     #[command(flatten)]
     connection: ClusterFlags,

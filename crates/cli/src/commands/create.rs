@@ -196,7 +196,7 @@ impl PipelineArguments {
             return Err(UsageError(text).into());
         };
         let targets = targets.split(',').filter(|target| !target.is_empty());
-        let targets: Vec<Value> = targets.map(target).collect();
+        let targets = targets.map(target).collect::<anyhow::Result<Vec<_>>>()?;
         if targets.is_empty() {
             let text = format!("environment {name} has no target; write {name}=NAMESPACE");
             return Err(UsageError(text).into());
@@ -256,13 +256,16 @@ fn host_of(url: &str) -> String {
 }
 
 /// `NAMESPACE` or `NAMESPACE@CLUSTER`.
-fn target(typed: &str) -> Value {
-    match typed.split_once('@') {
-        Some((namespace, cluster)) => {
-            json!({"namespace": namespace, "clusterRef": {"kind": "GitopsCluster", "name": cluster}})
-        }
-        None => json!({"namespace": typed}),
+fn target(typed: &str) -> anyhow::Result<Value> {
+    let Some((namespace, cluster)) = typed.split_once('@') else {
+        return Ok(json!({"namespace": typed}));
+    };
+    if namespace.is_empty() || cluster.is_empty() {
+        let text = format!("{typed} is not of the form NAMESPACE or NAMESPACE@CLUSTER");
+        return Err(UsageError(text).into());
     }
+    let cluster = json!({"kind": "GitopsCluster", "name": cluster});
+    Ok(json!({"namespace": namespace, "clusterRef": cluster}))
 }
 
 fn app_reference(typed: &str) -> anyhow::Result<Value> {

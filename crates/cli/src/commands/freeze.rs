@@ -45,11 +45,11 @@ pub(crate) struct FreezeScopeArguments {
 #[derive(Debug, clap::Args)]
 pub(crate) struct FreezeArguments {
     /// The reason that is shown wherever a promotion waits for it
-    #[arg(long, default_value = "stopped with sluice freeze")]
+    #[arg(long, alias = "note", default_value = "stopped with sluice freeze")]
     reason: String,
     /// When it ends: a time such as 2026-12-24T18:00:00Z, or a duration such as 2h [default: when
     /// `sluice thaw` ends it]
-    #[arg(long, value_name = "TIME", value_parser = until)]
+    #[arg(long, alias = "for", value_name = "TIME", value_parser = until)]
     until: Option<Until>,
     #[command(flatten)]
     scope: FreezeScopeArguments,

@@ -337,6 +337,11 @@ async fn create_makes_a_pipeline_that_lint_accepts() {
     for (flag, value, expected) in [
         ("--app", "Pod/a", "is not of the form KIND/NAME with one of"),
         ("-e", "dev", "is not of the form NAME=TARGET"),
+        (
+            "-e",
+            "dev=a@",
+            "is not of the form NAMESPACE or NAMESPACE@CLUSTER",
+        ),
         ("-e", "test=", "environment test has no target"),
         ("--manual", "test", "which is no --environment"),
         ("-e", "dev=a", "two environments are called dev"),

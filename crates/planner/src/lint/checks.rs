@@ -1,11 +1,11 @@
-//! Mistakes in the checks of a pipeline that do not keep it from working.
+//! Mistakes in the checks of a pipeline, which do not keep the pipeline from working.
 
-use api::pipeline::{Environment, OnFailure, PipelineSpec};
+use api::pipeline::{Check, Environment, OnFailure, PipelineSpec};
 
 use super::LintFinding;
 use crate::validity;
 
-/// Checks that nothing uses, and environments that cannot do what their `verify` says.
+/// Checks that nothing uses or that cannot send their requests, and environments that cannot do what their `verify` says.
 pub(super) fn mistakes(spec: &PipelineSpec) -> Vec<LintFinding> {
     let mut found = Vec::new();
     for (index, check) in spec.checks.iter().enumerate() {
@@ -18,6 +18,18 @@ pub(super) fn mistakes(spec: &PipelineSpec) -> Vec<LintFinding> {
             });
         }
     }
+    for (index, check) in spec.checks.iter().enumerate() {
+        let mistake = url_mistake(check);
+        found.extend(mistake.map(|(field, url)| LintFinding {
+            is_error: true,
+            text: format!(
+                "the check {} cannot ask {url}: a URL starts with http:// or https://",
+                check.name
+            ),
+            environment: None,
+            field: format!("spec.checks[{index}].{field}"),
+        }));
+    }
     for (index, environment) in spec.environments.iter().enumerate() {
         let mistake = verify_mistake(spec, environment);
         found.extend(mistake.map(|text| LintFinding {
@@ -28,6 +40,16 @@ pub(super) fn mistakes(spec: &PipelineSpec) -> Vec<LintFinding> {
         }));
     }
     found
+}
+
+/// The field whose URL has no scheme that checks use, and the URL.
+fn url_mistake(check: &Check) -> Option<(&'static str, &str)> {
+    let address = check.prometheus.as_ref().map(|it| it.address.as_str());
+    let url = check.http.as_ref().map(|it| it.url.as_str());
+    let address = address.map(|it| ("prometheus.address", it));
+    let (field, url) = address.or(url.map(|it| ("http.url", it)))?;
+    let is_http = ["http://", "https://"].iter().any(|it| url.starts_with(it));
+    (!is_http).then_some((field, url))
 }
 
 fn is_used(spec: &PipelineSpec, check: &str) -> bool {

@@ -82,8 +82,8 @@ pub use attempt::{
     PromotionProblem, PullRequestLookup, Remedy, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
     WantedComment, attempt, conclude, feedback_update, freeze_hold, is_first_refusal,
     is_resolved_by_repository_edit, must_read_change, observed_after_failed_lookup,
-    promotion_problem, pull_request_lookup, replaceable_digests, status_after_failed_lookup,
-    with_change,
+    promotion_caution, promotion_problem, pull_request_lookup, replaceable_digests, skipped_gates,
+    status_after_failed_lookup, with_change,
 };
 pub use check_definition::{
     check_problem, condition_of, condition_text, http_url, prometheus_query,
@@ -104,7 +104,7 @@ pub use freeze::{
     FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze, unknown_environment,
 };
 pub use gate::{
-    GateAnswer, GateVerdict,
+    GateAnswer, GateVerdict, SkippedGate,
     approvals::{
         ApprovalState, NotCounted, approval_state, is_change_pending, needs_another_person,
         unknown_change,

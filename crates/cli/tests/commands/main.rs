@@ -5,6 +5,7 @@
     reason = "a failing case is a panic, as in any other test"
 )]
 
+mod cautions;
 mod check;
 mod cluster;
 mod completion;

@@ -8,7 +8,7 @@ use api::{
 use crate::{
     evidence::is_silent,
     gate::{GateAnswer, GateVerdict},
-    hold::{HoldReason, hold_label, list, waits_further},
+    hold::{HoldReason, closed_label, hold_label, list, waits_further},
     hook::{how_to_sign, unsigned_report},
     inputs,
     plan::{EnvironmentPlan, Plan, Step},
@@ -237,10 +237,14 @@ fn gate_lines(says: &EnvironmentPlan, targets: &[TargetStatus]) -> Vec<String> {
     lines
 }
 
-/// A gate, with what its request skips.
+/// A gate, with what its request skips, or how it fails.
 fn named_gate(answer: &GateAnswer) -> String {
-    let sentence = answer.skipped().map(|it| it.hold.sentence.as_str());
-    let because = sentence.map(|it| format!(" ({it})"));
+    let because = match &answer.verdict {
+        GateVerdict::Skipped(skipped) => Some(skipped.hold.sentence.as_str()),
+        GateVerdict::Fail(hold) => closed_label(hold.reason),
+        _ => None,
+    };
+    let because = because.map(|it| format!(" ({it})"));
     format!("{}{}", answer.gate, because.unwrap_or_default())
 }
 

@@ -112,7 +112,7 @@ pub use gate::{
     freeze::{frozen_and_removal, frozen_because, frozen_now, frozen_promotion},
     gate_names,
 };
-pub use hold::{Hold, HoldReason, hold_label, waits_further};
+pub use hold::{Hold, HoldReason, closed_label, hold_label, waits_further};
 pub use inputs::{
     InputQuestion, InputsRefusal, PublishedInput, inputs_secret, published_input,
     published_revisions, with_desired,
@@ -125,8 +125,8 @@ pub use observation::{
     ObservedSource, ObservedTarget, TargetState,
 };
 pub use overrides::{override_of, refuse_override};
-pub use overview::{running_revisions, runs_text, shortened, state_text, summarised};
-pub use people::people;
+pub use overview::{hold_text, running_revisions, runs_text, shortened, state_text, summarised};
+pub use people::{ended_because, people};
 pub use plan::{
     EnvironmentPlan, Plan, RetryTarget, Step, apply, cancellable, cancellation, plan, rebuild,
     retryable, successor, superseded_by, surplus, version_for,

@@ -9,6 +9,7 @@ mod cautions;
 mod check;
 mod cluster;
 mod completion;
+mod ended;
 mod freezes;
 mod habits;
 mod hooks;

@@ -8,7 +8,7 @@ use api::{
     Promotion,
     pipeline::{Environment, PromotionSettings},
 };
-use planner::{GateAnswer, GateVerdict, HoldReason};
+use planner::{GateAnswer, GateVerdict};
 
 use super::PipelineView;
 use crate::dashboard::{
@@ -202,7 +202,9 @@ impl GateLabels<'_> {
             GateVerdict::Pass | GateVerdict::NotAsked => (None, None),
         };
         let state = answer.skipped().map(planner::SkippedGate::state);
-        let closed = answer.hold().and_then(|hold| closed_label(hold.reason));
+        let closed = answer
+            .hold()
+            .and_then(|hold| planner::closed_label(hold.reason));
         let closed = closed.map(str::to_owned);
         GateNode {
             gate: answer.gate,
@@ -281,22 +283,6 @@ impl GateLabels<'_> {
         };
         text.to_owned()
     }
-}
-
-/// The name of a gate that is closed, where the name of an open one would say the opposite.
-fn closed_label(reason: HoldReason) -> Option<&'static str> {
-    Some(match reason {
-        HoldReason::Suspended => "suspended",
-        HoldReason::Frozen | HoldReason::InvalidFreeze => "frozen",
-        HoldReason::Rejected => "rejected",
-        HoldReason::OlderThanRunning => "older",
-        HoldReason::AlreadyRan => "ran before",
-        HoldReason::PromotionFailed => "failed before",
-        HoldReason::AppMissing => "app missing",
-        HoldReason::TargetUnreachable => "target unreadable",
-        HoldReason::SourceNotVerified => "signature missing",
-        _ => return None,
-    })
 }
 
 /// A revision that is rejected or older does not wait for the gates behind.

@@ -65,6 +65,12 @@ pub(crate) use yaml::write as write_yaml;
 pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage error; \
      3 still held or waiting at the timeout (commands with --wait)";
 
+/// What a request skips, and the exit codes.
+const REQUEST_HELP: &str = "A request skips the gates readiness, verified, soak and order: what failed to deploy, \
+     failed a check or was rejected is promoted all the same, and who approves it reads a caution. It never skips \
+     approvals or a Freeze. --override passes a Freeze, or a check in promotion.checks of the environment.\n\n\
+     Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands with --wait)";
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
     /// List pipelines, promotions, changes, freezes, checks, triggers or clusters; --watch shows changes
@@ -99,11 +105,11 @@ pub(crate) enum ClientCommand {
     /// Report the result of an external check
     Report(report::Arguments),
     /// Request the promotion of a revision into an environment
-    #[command(after_help = EXIT_CODES)]
+    #[command(after_help = REQUEST_HELP)]
     Promote(promote::Arguments),
     /// Request a rollback of an environment, and reject the revision it runs now
     #[command(
-        after_help = EXIT_CODES,
+        after_help = REQUEST_HELP,
         mut_arg("revision", |it| it.help("Revision to roll back to [default: the previous one]"))
     )]
     Rollback(promote::Arguments),

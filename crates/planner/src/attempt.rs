@@ -14,6 +14,7 @@ mod lookup;
 mod outcome;
 mod problem;
 mod pull_request;
+mod requested;
 mod restored;
 mod rollout;
 mod tag;
@@ -32,6 +33,7 @@ pub use lifecycle::attempt;
 pub use lookup::{PullRequestLookup, observed_after_failed_lookup, pull_request_lookup};
 pub use outcome::{Failure, Outcome, Remedy, conclude, status_after_failed_lookup};
 pub use problem::{PromotionProblem, is_resolved_by_repository_edit, promotion_problem};
+pub use requested::{promotion_caution, skipped_gates};
 pub use tag::replaceable_digests;
 
 /// The reason of a promotion whose strategy differs from that of its pipeline.

@@ -8,7 +8,7 @@ use api::{
 use crate::{
     evidence::is_silent,
     gate::{GateAnswer, GateVerdict},
-    hold::{HoldReason, hold_label, list, waits_further},
+    hold::{HoldReason, closed_label, hold_label, list, waits_further},
     hook::{how_to_sign, unsigned_report},
     inputs,
     plan::{EnvironmentPlan, Plan, Step},
@@ -22,10 +22,11 @@ use crate::{
 /// Up to how many targets are not counted in the text.
 const FEW: usize = 5;
 /// The verdicts of gates that do not simply pass, and what people read.
-const VERDICTS: [(&str, &str); 4] = [
+const VERDICTS: [(&str, &str); 5] = [
     ("wait", "waiting"),
     ("fail", "failed"),
     ("requested", "passed by request"),
+    ("skipped", "skipped by request"),
     ("unknown", "not known yet"),
 ];
 
@@ -206,9 +207,9 @@ fn gate_lines(says: &EnvironmentPlan, targets: &[TargetStatus]) -> Vec<String> {
     if says.gates.is_empty() {
         return Vec::new();
     }
-    let named = |word: &str| -> Vec<&str> {
+    let named = |word: &str| -> Vec<String> {
         let gates = says.gates.iter().filter(|it| it.verdict.word() == word);
-        gates.map(|it| it.gate).collect()
+        gates.map(named_gate).collect()
     };
     let passed = named(GateVerdict::Pass.word());
     let mut groups = vec![match passed.len() == says.gates.len() {
@@ -236,7 +237,19 @@ fn gate_lines(says: &EnvironmentPlan, targets: &[TargetStatus]) -> Vec<String> {
     lines
 }
 
-/// What a person reads about a promotion: its phase, its problem, and what resolves that.
+/// A gate, with what its request skips, or how it fails.
+fn named_gate(answer: &GateAnswer) -> String {
+    let because = match &answer.verdict {
+        GateVerdict::Skipped(skipped) => Some(skipped.hold.sentence.as_str()),
+        GateVerdict::Fail(hold) => closed_label(hold.reason),
+        _ => None,
+    };
+    let because = because.map(|it| format!(" ({it})"));
+    format!("{}{}", answer.gate, because.unwrap_or_default())
+}
+
+/// What a person reads about a promotion: its phase, what to know before it is approved, its problem, and what
+/// resolves that.
 pub fn promotion_lines(promotion: &PromotionSummary) -> Vec<String> {
     let Some(phase) = promotion.phase else {
         return Vec::new();
@@ -247,6 +260,12 @@ pub fn promotion_lines(promotion: &PromotionSummary) -> Vec<String> {
         "promotion of {}: {phase:?}{url}",
         promotion.revision
     )];
+    lines.extend(
+        promotion
+            .caution
+            .as_ref()
+            .map(|it| format!("caution: {it}")),
+    );
     if let (Some(reason), Some(message)) = (&promotion.reason, &promotion.message) {
         lines.push(format!("because: {message} [{reason}]"));
     }

@@ -17,6 +17,7 @@ pub(crate) mod order;
 pub(crate) mod readiness;
 pub(crate) mod rollout;
 pub(crate) mod signature;
+mod skipped;
 pub(crate) mod soak;
 pub(crate) mod suspended;
 pub(crate) mod targets;
@@ -37,7 +38,9 @@ use crate::{
 };
 
 pub use answers::{GateAnswer, GateVerdict};
-pub(crate) use answers::{Questions, answers, answers_of_promotion, merge};
+pub(crate) use answers::{Questions, answers, answers_of_promotion, merge, skipped_gates};
+pub use skipped::SkippedGate;
+pub(crate) use skipped::{AFTER_EVERY_SOAK, caution};
 
 /// One gate of the list.
 pub(crate) struct Gate {
@@ -203,8 +206,8 @@ impl Gate {
             return GateVerdict::by_failed_check();
         }
         let request = question.request();
-        if let Some((_, by)) = request.filter(|(kind, _)| self.is_skipped(Some(*kind))) {
-            return GateVerdict::by_request(by);
+        if let Some(request) = request.filter(|(kind, _)| self.is_skipped(Some(*kind))) {
+            return skipped::answer(self.name, question, request);
         }
         self.again.map_or(GateVerdict::Pass, |ask| ask(question))
     }

@@ -139,6 +139,23 @@ pub fn hold_label(reason: &str) -> &'static str {
     }
 }
 
+/// The name of a gate that is closed by a reason, in few words, where the name of the gate would say the opposite or
+/// too little.
+pub fn closed_label(reason: HoldReason) -> Option<&'static str> {
+    Some(match reason {
+        HoldReason::Suspended => "suspended",
+        HoldReason::Frozen | HoldReason::InvalidFreeze => "frozen",
+        HoldReason::Rejected => "rejected",
+        HoldReason::OlderThanRunning => "older",
+        HoldReason::AlreadyRan => "ran before",
+        HoldReason::PromotionFailed => "failed before",
+        HoldReason::AppMissing => "app missing",
+        HoldReason::TargetUnreachable => "target unreadable",
+        HoldReason::SourceNotVerified => "signature missing",
+        _ => return None,
+    })
+}
+
 /// Whether a revision that is held by a stored reason also waits for other gates: not one that is older or
 /// rejected, which does not come.
 pub fn waits_further(reason: &str) -> bool {

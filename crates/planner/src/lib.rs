@@ -82,8 +82,8 @@ pub use attempt::{
     PromotionProblem, PullRequestLookup, Remedy, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
     WantedComment, attempt, conclude, feedback_update, freeze_hold, is_first_refusal,
     is_resolved_by_repository_edit, must_read_change, observed_after_failed_lookup,
-    promotion_problem, pull_request_lookup, replaceable_digests, status_after_failed_lookup,
-    with_change,
+    promotion_caution, promotion_problem, pull_request_lookup, replaceable_digests, skipped_gates,
+    status_after_failed_lookup, with_change,
 };
 pub use check_definition::{
     CheckUrl, check_problem, check_urls, condition_of, condition_text, http_url, prometheus_query,
@@ -104,7 +104,7 @@ pub use freeze::{
     FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze, unknown_environment,
 };
 pub use gate::{
-    GateAnswer, GateVerdict,
+    GateAnswer, GateVerdict, SkippedGate,
     approvals::{
         ApprovalState, NotCounted, approval_state, is_change_pending, needs_another_person,
         unknown_change,
@@ -112,7 +112,7 @@ pub use gate::{
     freeze::{frozen_and_removal, frozen_because, frozen_now, frozen_promotion},
     gate_names,
 };
-pub use hold::{Hold, HoldReason, hold_label, waits_further};
+pub use hold::{Hold, HoldReason, closed_label, hold_label, waits_further};
 pub use inputs::{
     InputQuestion, InputsRefusal, PublishedInput, inputs_secret, published_input,
     published_revisions, with_desired,
@@ -125,8 +125,8 @@ pub use observation::{
     ObservedSource, ObservedTarget, TargetState,
 };
 pub use overrides::{override_of, refuse_override};
-pub use overview::{running_revisions, runs_text, shortened, state_text, summarised};
-pub use people::people;
+pub use overview::{hold_text, running_revisions, runs_text, shortened, state_text, summarised};
+pub use people::{ended_because, people};
 pub use plan::{
     EnvironmentPlan, Plan, RetryTarget, Step, apply, cancellable, cancellation, plan, rebuild,
     retryable, successor, superseded_by, surplus, version_for,

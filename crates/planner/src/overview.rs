@@ -7,9 +7,12 @@ use api::{
 };
 
 use crate::{
+    gate::freeze::frozen_now,
+    hold::HoldReason,
     release::release,
     sources::{environment_columns, is_chain},
     summary::{PipelineSummary, pipeline_summary},
+    time::Timestamp,
 };
 
 /// How many characters of the state and of what runs are stored.
@@ -58,6 +61,17 @@ pub fn runs_text(pipeline: &Pipeline, status: &PipelineStatus) -> String {
         }
     };
     steps.join(" > ")
+}
+
+/// Why an environment waits and, where that does not say so, that it is frozen; nothing where neither is so.
+pub fn hold_text(model: &PipelineStatus, environment: &str, now: Timestamp) -> Option<String> {
+    let status = model.environments.get(environment);
+    let hold = status.and_then(|it| it.hold.as_ref());
+    let is_told = hold.is_some_and(|it| it.reason == HoldReason::Frozen.word());
+    let frozen = frozen_now(model, environment, now).filter(|_| !is_told);
+    let texts = [frozen, hold.map(|it| it.message.clone())];
+    let texts: Vec<_> = texts.into_iter().flatten().collect();
+    (!texts.is_empty()).then(|| texts.join("; "))
 }
 
 /// The revisions that the targets of an environment run, with failed releases; `-` where none is known.

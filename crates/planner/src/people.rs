@@ -1,6 +1,8 @@
-//! Who decided about a promotion, in words that CLI and dashboard share.
+//! Who decided about a promotion, and why it ended without an outcome, in words that CLI and dashboard share.
 
 use api::{Promotion, pipeline::RequestKind};
+
+use crate::plan::{cancelled_by, successor, withdrawal_clause};
 
 /// Who requested, approved and rejected a promotion, with their notes; or that a failed check led to it.
 pub fn people(promotion: &Promotion) -> Vec<String> {
@@ -24,6 +26,28 @@ pub fn people(promotion: &Promotion) -> Vec<String> {
         .chain(approved)
         .chain(rejected)
         .collect()
+}
+
+/// Why a promotion ended without an outcome, and by whom where that is known: `cancelled by ann`, `withdrawn: prod is
+/// to run another revision now`, `replaced by 2.1.0, requested by ann`. Nothing for others.
+pub fn ended_because(promotion: &Promotion, promotions: &[Promotion]) -> Option<String> {
+    let reason = promotion.spec.withdrawn.as_ref()?.reason.as_str();
+    if let Some(by) = cancelled_by(promotion) {
+        return Some(format!("cancelled by {by}"));
+    }
+    let Some(name) = successor(reason) else {
+        let clause = withdrawal_clause(reason, &promotion.spec.environment);
+        return Some(format!("withdrawn: {clause}"));
+    };
+    let mut others = promotions.iter();
+    let Some(other) = others.find(|it| it.metadata.name.as_deref() == Some(name)) else {
+        return Some(format!("replaced by {name}"));
+    };
+    let request = other.spec.request.as_ref();
+    let by = request.and_then(|it| it.by.as_deref());
+    let by = by.map(|by| format!(", requested by {by}"));
+    let (revision, by) = (other.spec.shown_revision(), by.unwrap_or_default());
+    Some(format!("replaced by {revision}{by}"))
 }
 
 fn with_note(what: &str, by: &str, note: Option<&str>) -> String {

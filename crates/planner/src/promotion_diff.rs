@@ -16,6 +16,7 @@ use api::{
 use serde::Serialize;
 
 use crate::{
+    attempt::promotion_caution,
     checks::{self, CheckProgress},
     plan::{CandidateSource, PlanInput},
     promotion_phase::{creation_order, is_unmerged, name_of, phase_of, rollback_clause},
@@ -42,6 +43,9 @@ pub struct PromotionDiff {
     /// That it is a rollback, and who requested it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rollback: Option<String>,
+    /// What to know before it is approved: that the revision failed or was rejected, and whose request skips that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub caution: Option<String>,
     /// The revision that runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
@@ -108,12 +112,13 @@ pub fn promotion_diff(
     let mut here: Vec<&Promotion> = promotions.iter().filter(is_here).collect();
     here.sort_by_key(|it| creation_order(it));
     if !here.is_empty() {
-        return here.into_iter().map(|it| of(pipeline, it)).collect();
+        let diffs = here.into_iter().map(|it| of(pipeline, it, promotions));
+        return diffs.collect();
     }
     next(pipeline, environment).into_iter().collect()
 }
 
-fn of(pipeline: &Pipeline, promotion: &Promotion) -> PromotionDiff {
+fn of(pipeline: &Pipeline, promotion: &Promotion, promotions: &[Promotion]) -> PromotionDiff {
     let (spec, status) = (&promotion.spec, promotion.status.as_ref());
     let namespace = pipeline.metadata.namespace.as_deref().unwrap_or_default();
     let target = site_of(spec, namespace).target;
@@ -133,6 +138,7 @@ fn of(pipeline: &Pipeline, promotion: &Promotion) -> PromotionDiff {
         promotion: Some(name_of(promotion)),
         phase: phase_of(promotion),
         rollback: rollback_clause(promotion),
+        caution: promotion_caution(promotion, pipeline, promotions),
         ..diff
     }
 }

@@ -179,7 +179,7 @@ pub fn caution(model: &PipelineStatus, environment: &str, revision: &str) -> Opt
 }
 
 /// Whether a release of the revision failed in an environment, which has never run it.
-fn never_deployed(status: &EnvironmentStatus, revision: &str) -> bool {
+pub(crate) fn never_deployed(status: &EnvironmentStatus, revision: &str) -> bool {
     let mut failures = status.failures.iter();
     failures.any(|it| identity(&it.revision) == revision)
         && !status.ran_revisions().any(|it| it == revision)

@@ -14,6 +14,7 @@ use crate::{
     evidence::is_reported,
     gate::{approvals::is_unapprovable, suspended::is_suspended},
     hold::HoldReason,
+    plan::pending_request,
     release::failed_release,
 };
 
@@ -219,6 +220,8 @@ fn promotion_state(status: &EnvironmentStatus) -> Option<SummaryState> {
 pub enum Completion {
     /// Every environment runs what it should.
     Complete,
+    /// Nothing is under way, and only people or a newer revision change what is held; the text says what.
+    Held(String),
     /// Something is under way or held; the text says what.
     InProgress(String),
     /// Something failed, and waiting will not help; the text says what.
@@ -258,13 +261,44 @@ pub fn completion(
         _ if is_only_held && arrived == Completion::Complete => return arrived,
         _ => {}
     }
-    let message = environment_message(model.environments.get(name));
-    let because = message.map(|text| format!(": {text}")).unwrap_or_default();
-    let text = format!("{name} is {}{because}", state.word());
+    if state == SummaryState::Held && arrived == Completion::Complete {
+        return held(pipeline, model, only, name);
+    }
+    let text = state_and_message(model, state, name);
     match state {
         SummaryState::Failed => Completion::Failed(text),
         _ => Completion::InProgress(text),
     }
+}
+
+/// Whether what is held comes by itself; the text names the first environment where it does, else this one.
+fn held(pipeline: &Pipeline, model: &PipelineStatus, only: Option<&str>, name: &str) -> Completion {
+    let mut open = environment_names(pipeline, only).filter(|it| {
+        let is_held = environment_state(pipeline, model, it) == SummaryState::Held;
+        is_held && !is_held_for_people(pipeline, model, it)
+    });
+    let text = |name| state_and_message(model, SummaryState::Held, name);
+    match open.next() {
+        Some(open) => Completion::InProgress(text(open)),
+        None => Completion::Held(text(name)),
+    }
+}
+
+/// `prod is held: …`
+fn state_and_message(model: &PipelineStatus, state: SummaryState, name: &str) -> String {
+    let message = environment_message(model.environments.get(name));
+    let because = message.map(|text| format!(": {text}")).unwrap_or_default();
+    format!("{name} is {}{because}", state.word())
+}
+
+/// Whether only people, or a newer revision, change why an environment is held, and nobody has requested anything.
+fn is_held_for_people(pipeline: &Pipeline, model: &PipelineStatus, name: &str) -> bool {
+    let status = model.environments.get(name);
+    let reason = status.and_then(|it| it.hold.as_ref());
+    let reason = reason.map(|hold| hold.reason.as_str());
+    let settled = [HoldReason::Rejected, HoldReason::AlreadyRan];
+    let is_settled = settled.iter().any(|it| Some(it.word()) == reason);
+    is_settled && pending_request(pipeline, model, name).is_none()
 }
 
 fn environment_names<'a>(
@@ -337,6 +371,9 @@ pub fn environment_message(status: Option<&EnvironmentStatus>) -> Option<String>
     let status = status?;
     let hold = status.hold.as_ref().map(|hold| hold.message.clone());
     let promotion = status.promotion.as_ref();
+    // Why one was withdrawn or replaced says nothing about what runs.
+    let has_gone = |phase| matches!(phase, Some(Phase::Withdrawn | Phase::Superseded));
+    let promotion = promotion.filter(|it| !has_gone(it.phase));
     let problem = || promotion.and_then(|it| it.message.clone().or_else(|| it.url.clone()));
     let error = || status.targets.iter().find_map(|it| it.error.clone());
     let failed = || status.targets.iter().find_map(failed_release);

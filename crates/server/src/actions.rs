@@ -144,6 +144,9 @@ pub(crate) enum ActionResult {
         by: String,
         /// The names of the promotions.
         promotions: Vec<String>,
+        /// That the revision failed or was rejected, and whose request skips that.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        caution: Option<String>,
     },
     Rejected {
         rejected: String,

@@ -305,6 +305,11 @@ pub struct PromotionSummary {
     /// The URL of the pull request, or of what the strategy led to.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,
+    /// What people should know before they approve it: that the revision failed or was rejected, and whose request
+    /// skips that.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub caution: Option<String>,
 }
 
 /// What a webhook said about an environment or a target.

@@ -76,6 +76,10 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         let missing = store_approval(&cluster, promotion, &user, decision).await?;
         write_answer(out, (&pipeline, promotion), &user, missing)?;
     }
+    // All are of one revision.
+    let caution = chosen.first();
+    let caution = caution.and_then(|it| planner::promotion_caution(it, &pipeline, &promotions));
+    write_caution(out, caution.as_deref())?;
     if chosen.is_empty() {
         let approved = approved_by_caller(decision, &pipeline, &promotions, &user)?;
         write_answer(out, (&pipeline, approved), &user, 0)?;
@@ -92,6 +96,14 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             promotions_state(&names, all)
         })
         .await
+}
+
+/// Writes what people should know before they approve.
+pub(super) fn write_caution(out: &mut dyn Write, caution: Option<&str>) -> anyhow::Result<()> {
+    match caution {
+        Some(caution) => Ok(writeln!(out, "caution: {}", clean(caution))?),
+        None => Ok(()),
+    }
 }
 
 /// Says that the caller's approval of a promotion is stored, or was before, and what that waits for.

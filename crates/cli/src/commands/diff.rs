@@ -54,6 +54,7 @@ fn lines(diff: &PromotionDiff) -> Vec<String> {
         ));
     }
     lines.extend(diff.rollback.as_ref().map(|it| format!("  {it}")));
+    lines.extend(diff.caution.as_ref().map(|it| format!("  caution: {it}")));
     if !diff.edits.is_empty() {
         lines.push("  edits:".to_owned());
     }

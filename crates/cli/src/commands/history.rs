@@ -111,7 +111,7 @@ fn write_rows(
     let width = terminal::width();
     let first = usize::from(arguments.pipeline.is_some());
     let rows = promotions.iter();
-    let rows = rows.map(|promotion| row(promotion, versions, now));
+    let rows = rows.map(|promotion| row((promotion, promotions), versions, now));
     let rows: Vec<Vec<TableCell>> = rows.collect();
     let until = |end: usize| {
         let rows = rows.iter().map(|row| row[first..end].to_vec());
@@ -132,7 +132,7 @@ fn write_rows(
     table.measure(header, &rows);
     for (promotion, row) in promotions.iter().zip(rows) {
         table.write(out, header, &[row])?;
-        let below = below(promotion, is_narrow);
+        let below = below(promotion, promotions, is_narrow);
         if !below.is_empty() {
             writeln!(out, "    {}", clean(&below))?;
         }
@@ -141,11 +141,11 @@ fn write_rows(
 }
 
 /// What is written below a row: the URL and, if the columns for that have no room, the rest.
-fn below(promotion: &Promotion, is_narrow: bool) -> String {
+fn below(promotion: &Promotion, promotions: &[Promotion], is_narrow: bool) -> String {
     let status = promotion.status.clone().unwrap_or_default();
     let created = promotion.metadata.creation_timestamp.as_ref();
     let took = took(created, status.finished_at.as_ref());
-    let by = get::people(promotion);
+    let by = decided(promotion, promotions);
     let mut parts = Vec::new();
     if is_narrow && !took.is_empty() {
         parts.push(format!("took {took}"));
@@ -180,6 +180,7 @@ impl KnownVersions {
 
 fn document(promotions: &[Promotion], statuses: &[(&str, &EnvironmentStatus)]) -> Value {
     let promotions = promotions.iter().map(|promotion| {
+        let ended = planner::ended_because(promotion, promotions);
         let (metadata, spec) = (&promotion.metadata, &promotion.spec);
         let status = promotion.status.clone().unwrap_or_default();
         json!({
@@ -194,6 +195,7 @@ fn document(promotions: &[Promotion], statuses: &[(&str, &EnvironmentStatus)]) -
             "phase": status.phase,
             "message": status.message,
             "by": get::people(promotion),
+            "endedBecause": ended,
             "url": status.url,
             "createdAt": metadata.creation_timestamp,
             "finishedAt": status.finished_at,
@@ -255,7 +257,19 @@ fn overridden(environment: &str, it: &StoredOverride, now: Timestamp) -> String 
     format!("{environment}: {by} overrode {passes} for {promotion} {age} ago: {reason}")
 }
 
-fn row(promotion: &Promotion, versions: &KnownVersions, now: Timestamp) -> Vec<TableCell> {
+/// Who requested, approved and rejected it, or why it ended without an outcome.
+fn decided(promotion: &Promotion, promotions: &[Promotion]) -> String {
+    let people = get::people(promotion);
+    let ended = planner::ended_because(promotion, promotions);
+    let parts = [Some(people).filter(|it| !it.is_empty()), ended];
+    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+}
+
+fn row(
+    (promotion, promotions): (&Promotion, &[Promotion]),
+    versions: &KnownVersions,
+    now: Timestamp,
+) -> Vec<TableCell> {
     let status = promotion.status.clone().unwrap_or_default();
     let metadata = &promotion.metadata;
     let spec = &promotion.spec;
@@ -271,7 +285,7 @@ fn row(promotion: &Promotion, versions: &KnownVersions, now: Timestamp) -> Vec<T
             metadata.creation_timestamp.as_ref(),
             status.finished_at.as_ref(),
         )),
-        TableCell::from(get::people(promotion)),
+        TableCell::from(decided(promotion, promotions)),
         TableCell::from(status.url.as_deref().unwrap_or_default()),
     ]
 }

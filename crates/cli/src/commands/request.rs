@@ -18,7 +18,7 @@ use planner::SummaryState;
 use serde_json::json;
 
 use super::{
-    approve::{PATCH_RETRIES, whole_seconds},
+    approve::{PATCH_RETRIES, whole_seconds, write_caution},
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
     short_revision::whole_revision,
@@ -106,7 +106,8 @@ pub(super) async fn send_request(
             format!("requested to skip {target} in {environment}")
         }
     };
-    writeln!(out, "{summary}{}", clean(&answer))?;
+    writeln!(out, "{summary}{}", clean(&answer.text))?;
+    write_caution(out, answer.caution.as_deref())?;
     out.flush()?;
     let state = |pipeline: &Pipeline, promotions: &[api::Promotion]| {
         request_state(pipeline, environment, &request, promotions)
@@ -115,14 +116,27 @@ pub(super) async fn send_request(
     flags.wait.wait(cluster, environment, state).await
 }
 
-/// The answer of the controller, as the end of a sentence. A refusal is an error. Without an answer in
-/// time the request stays and may still be processed.
+/// What the controller answered to a request.
+#[derive(Default)]
+struct Answer {
+    /// The end of a sentence.
+    text: String,
+    /// What people should know before they approve the promotion.
+    caution: Option<String>,
+}
+
+/// The answer of the controller. A refusal is an error. Without an answer in time the request stays and may still
+/// be processed.
 async fn wait_for_answer(
     cluster: &Cluster,
     pipeline: &Pipeline,
     environment: &str,
     (id, flags): (&str, &RequestFlags),
-) -> anyhow::Result<String> {
+) -> anyhow::Result<Answer> {
+    let only_text = |text| Answer {
+        text,
+        caution: None,
+    };
     let timeout = Duration::from(&flags.answer_timeout);
     let state =
         |pipeline: &Pipeline, _: &[api::Promotion]| match last_request(pipeline, environment) {
@@ -132,10 +146,10 @@ async fn wait_for_answer(
     let (pipeline, state) = match wait_until(cluster, timeout, pipeline, state).await {
         Ok(last) => last,
         // The request has been written nevertheless.
-        Err(error) => return Ok(format!("; cannot read the answer: {error:#}")),
+        Err(error) => return Ok(only_text(format!("; cannot read the answer: {error:#}"))),
     };
     if let WaitState::Waiting(text) | WaitState::Failed(text) = state {
-        return Ok(format!("; {text}"));
+        return Ok(only_text(format!("; {text}")));
     }
     let Some(last) = last_request(&pipeline, environment).filter(|last| last.id == id) else {
         bail!("a later request for {environment} replaced this one");
@@ -151,7 +165,22 @@ async fn wait_for_answer(
         true => String::new(),
         false => next_step(cluster, &pipeline, environment).await,
     };
-    Ok(format!(": {message}{promotion}{next}"))
+    Ok(Answer {
+        text: format!(": {message}{promotion}{next}"),
+        caution: stored_caution(&pipeline, environment, last),
+    })
+}
+
+/// What people should know about the promotion that a request led to.
+fn stored_caution(
+    pipeline: &Pipeline,
+    environment: &str,
+    request: &HandledRequest,
+) -> Option<String> {
+    let status = pipeline.status.as_ref()?.environments.get(environment)?;
+    let promotion = status.promotion.as_ref()?;
+    let is_it = request.revision.as_ref() == Some(&promotion.revision);
+    promotion.caution.clone().filter(|_| is_it)
 }
 
 /// Who approves what the request led to, and how, as the end of a sentence.

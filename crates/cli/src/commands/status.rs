@@ -13,9 +13,10 @@ use serde_json::json;
 use super::{
     UsageError, WaitTimeout,
     cluster::{Cluster, ClusterFlags, key, require_environment},
+    message::print_message,
     output::OutputFormat,
     short_revision::whole_revision,
-    terminal,
+    terminal::{self, clean},
     wait::{WaitState, wait_until},
 };
 
@@ -33,7 +34,8 @@ pub(crate) struct Arguments {
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: OutputFormat,
-    /// Wait until all environments are ready and nothing is held or in progress
+    /// Wait until all environments are ready and nothing is in progress or held, except by what only people or a newer
+    /// revision change, such as a rollback
     #[arg(long)]
     wait: bool,
     /// Wait until the environment also runs this revision
@@ -78,7 +80,22 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     };
     let document = || document::document(&pipeline, only);
     arguments.output.write(out, document, diagram)?;
+    if let Some(text) = held(arguments, &pipeline).filter(|_| outcome.is_ok()) {
+        print_message(&clean(&text));
+    }
     outcome
+}
+
+/// That waiting has ended although something is held.
+fn held(arguments: &Arguments, pipeline: &api::Pipeline) -> Option<String> {
+    let model = pipeline.status.clone().unwrap_or_default();
+    let only = arguments.environment.as_deref();
+    match planner::completion(pipeline, &model, only, None) {
+        Completion::Held(text) if arguments.wait => Some(format!(
+            "nothing is in progress, so nothing is waited for: {text}"
+        )),
+        _ => None,
+    }
 }
 
 /// Waits until the pipeline has what it should, or the timeout.
@@ -94,7 +111,7 @@ async fn wait(
         let model = pipeline.status.clone().unwrap_or_default();
         let revision = typed.map(|it| whole_revision(pipeline, promotions, it));
         match planner::completion(pipeline, &model, only, revision.as_deref()) {
-            Completion::Complete => WaitState::Done,
+            Completion::Complete | Completion::Held(_) => WaitState::Done,
             Completion::InProgress(text) => WaitState::Waiting(text),
             Completion::Failed(text) => WaitState::Failed(text),
         }

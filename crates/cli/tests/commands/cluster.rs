@@ -127,6 +127,16 @@ impl TestCluster {
         patched.unwrap();
     }
 
+    /// Withdraws the promotion, as the controller does.
+    pub(crate) async fn withdraw(&self, reason: &str) {
+        let promotions: Api<Promotion> = Api::default_namespaced(self.client.clone());
+        let patch = Patch::Merge(json!({"spec": {"withdrawn": {"reason": reason}}}));
+        let parameters = PatchParams::default();
+        let patched = promotions.patch("web-prod-1", &parameters, &patch).await;
+        patched.unwrap();
+        self.set_phase("Withdrawn").await;
+    }
+
     /// Creates the promotion again as the answer to a request: its spec cannot be edited.
     pub(crate) async fn set_promotion_request(&self, request: Value) {
         let promotions: Api<Promotion> = Api::default_namespaced(self.client.clone());

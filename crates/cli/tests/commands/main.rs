@@ -5,9 +5,11 @@
     reason = "a failing case is a panic, as in any other test"
 )]
 
+mod cautions;
 mod check;
 mod cluster;
 mod completion;
+mod ended;
 mod freezes;
 mod habits;
 mod hooks;

@@ -1,6 +1,6 @@
 //! Commands that request something: permissions, user names, and what is written.
 
-use api::pipeline::RequestKind;
+use api::pipeline::{PipelineStatus, RequestKind};
 use serde_json::{Value, json};
 
 use crate::cluster::{CommandOutput, TestCluster};
@@ -243,6 +243,19 @@ async fn requests_are_written_where_the_planner_finds_them() {
 
 /// Runs a command while the planner answers the request it writes for prod.
 async fn answered(cluster: &TestCluster, arguments: &[&str]) -> CommandOutput {
+    answered_with(cluster, arguments, |planned| {
+        let last = &planned.environments["prod"].last_request;
+        json!({"environments": {"prod": {"lastRequest": last}}})
+    })
+    .await
+}
+
+/// Runs a command while that part of the planner's status is written which answers the request for prod.
+pub(crate) async fn answered_with(
+    cluster: &TestCluster,
+    arguments: &[&str],
+    part: impl Fn(&PipelineStatus) -> Value,
+) -> CommandOutput {
     let mut command = cluster.command(arguments);
     let (output, ()) = tokio::join!(command.output(), async {
         loop {
@@ -254,11 +267,10 @@ async fn answered(cluster: &TestCluster, arguments: &[&str]) -> CommandOutput {
                 .is_some_and(|it| it.contains_key(api::names::REQUEST_ANNOTATION));
             if is_asked {
                 let model = pipeline.status.clone().unwrap();
-                let plan = planner::plan(&pipeline, &model, &[], jiff::Timestamp::now());
-                let last = &plan.environments["prod"].last_request;
-                cluster
-                    .set_status(json!({"environments": {"prod": {"lastRequest": last}}}))
-                    .await;
+                let now = jiff::Timestamp::now();
+                let plan = planner::plan(&pipeline, &model, &[], now);
+                let planned = planner::apply(&plan, &model, now);
+                cluster.set_status(part(&planned)).await;
                 return;
             }
             tokio::task::yield_now().await;

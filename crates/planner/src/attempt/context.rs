@@ -306,6 +306,11 @@ impl<'a> AttemptContext<'a> {
             .unwrap_or_default()
     }
 
+    /// The answers of the gates that its request skips.
+    pub(super) fn skipped_gates(&self) -> Vec<GateAnswer> {
+        self.with_question(gate::skipped_gates).unwrap_or_default()
+    }
+
     fn ask(&self, ask: fn(&PromotionQuestion<'_>) -> GateVerdict) -> Option<Hold> {
         self.with_question(ask)?.hold()
     }

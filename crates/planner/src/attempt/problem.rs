@@ -5,7 +5,7 @@
 
 use api::promotion::{Phase, PromotionStatus};
 
-use crate::{conditions::cut, hold::HoldReason};
+use crate::{conditions::cut, hold::HoldReason, plan::successor};
 
 use super::{
     BRANCH_CHANGED_BY_OTHERS, CHECK_FAILED, DEPLOY_FAILED, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED,
@@ -28,15 +28,26 @@ pub struct PromotionProblem {
 pub fn promotion_problem(status: &PromotionStatus) -> Option<PromotionProblem> {
     let (phase, reason) = (status.phase?, status.reason.as_deref()?);
     let is_usual = reason == format!("{phase:?}") || phase == Phase::Succeeded;
-    if is_usual {
+    if is_usual && !needs_message(phase) {
         return None;
     }
     let message = status.message.as_deref().filter(|text| !text.is_empty());
+    let replaced = message.and_then(successor);
+    let replaced = replaced.map(|name| format!("the promotion {name} replaced it"));
+    let message = replaced.as_deref().or(message);
     let clauses = message.into_iter().chain(resolution(phase, reason));
     Some(PromotionProblem {
         reason: reason.to_owned(),
         message: cut(&clauses.collect::<Vec<_>>().join("; "), LONGEST),
     })
+}
+
+/// Whether a phase does not say what people want to know: what is verified, and why it ended without an outcome.
+fn needs_message(phase: Phase) -> bool {
+    matches!(
+        phase,
+        Phase::Verifying | Phase::Withdrawn | Phase::Superseded
+    )
 }
 
 /// What resolves it, as a clause; nothing where the message says so itself.

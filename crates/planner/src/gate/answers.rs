@@ -1,14 +1,14 @@
 //! The answer of every gate about one revision, for people and for the forecast.
 //!
 //! The answers come from the same functions that decide, in the order of the list. A gate that a request
-//! overrides says so.
+//! skips says so, and what it would have answered (`skipped.rs`).
 
 use api::pipeline::GateStatus;
 use serde_json::{Value, json};
 
 use super::{
     Ask, CandidateQuestion, EnvironmentQuestion, GATES, Gate, GateStage, PromotionQuestion,
-    SiteQuestion,
+    SiteQuestion, SkippedGate,
 };
 use crate::{hold::Hold, plan::CandidateSource, time::Timestamp};
 
@@ -19,6 +19,8 @@ pub enum GateVerdict {
     Pass,
     /// The revision may enter because a person requested it; the text says who.
     PassByRequest(String),
+    /// The gate does not pass, and the revision may enter because a person's request skips it.
+    Skipped(SkippedGate),
     /// Not known yet, because the revision is not known yet.
     NotAsked,
     /// The revision may enter later.
@@ -40,7 +42,7 @@ impl GateVerdict {
     /// The hold that people see; none where the gate passes.
     pub fn hold(self) -> Option<Hold> {
         match self {
-            Self::Pass | Self::PassByRequest(_) | Self::NotAsked => None,
+            Self::Pass | Self::PassByRequest(_) | Self::Skipped(_) | Self::NotAsked => None,
             Self::Wait(hold) | Self::Fail(hold) => Some(hold),
         }
     }
@@ -55,6 +57,7 @@ impl GateVerdict {
         match self {
             Self::Pass => "pass",
             Self::PassByRequest(_) => "requested",
+            Self::Skipped(_) => "skipped",
             Self::NotAsked => "unknown",
             Self::Wait(_) => "wait",
             Self::Fail(_) => "fail",
@@ -91,6 +94,14 @@ impl GateAnswer {
         }
     }
 
+    /// What a request skips, where the gate is known not to pass.
+    pub fn skipped(&self) -> Option<&SkippedGate> {
+        match &self.verdict {
+            GateVerdict::Skipped(skipped) => Some(skipped),
+            _ => None,
+        }
+    }
+
     /// Whether it keeps its revision out for longer than another one.
     fn opens_after(&self, other: &Self) -> bool {
         let opens_at = |hold: &Hold| hold.opens_at.unwrap_or(Timestamp::MAX);
@@ -98,11 +109,12 @@ impl GateAnswer {
         own > others
     }
 
-    /// What people read about it: the hold, or by whose request it passes.
+    /// What people read about it: the hold, or by whose request it passes or is skipped.
     pub fn message(&self) -> Option<String> {
         match &self.verdict {
             GateVerdict::Wait(hold) | GateVerdict::Fail(hold) => Some(hold.message()),
             GateVerdict::PassByRequest(text) => Some(text.clone()),
+            GateVerdict::Skipped(skipped) => Some(skipped.message()),
             GateVerdict::Pass | GateVerdict::NotAsked => None,
         }
     }
@@ -110,11 +122,13 @@ impl GateAnswer {
     /// The answer as programs read it.
     pub fn document(&self) -> Value {
         let hold = self.hold();
+        let told = hold.or_else(|| self.skipped().map(|it| &it.hold));
         json!({
             "gate": self.gate,
             "verdict": self.verdict.word(),
-            "reason": hold.map(|hold| hold.reason.word()),
+            "reason": told.map(|hold| hold.reason.word()),
             "message": self.message(),
+            "skippedBy": self.skipped().and_then(|it| it.by.as_deref()),
             "opensAt": hold.and_then(|hold| hold.opens_at),
         })
     }
@@ -161,13 +175,29 @@ pub(crate) fn answers_of_promotion(question: &PromotionQuestion<'_>) -> Vec<Gate
     GATES.iter().map(answer).collect()
 }
 
+/// The answers of the gates that the request of an existing promotion skips.
+pub(crate) fn skipped_gates(question: &PromotionQuestion<'_>) -> Vec<GateAnswer> {
+    let request = question.request().map(|(kind, _)| kind);
+    let skipped = GATES.iter().filter(|gate| gate.is_skipped(request));
+    let answer = |gate: &Gate| GateAnswer {
+        gate: gate.name,
+        verdict: gate.ask_again(question),
+    };
+    skipped.map(answer).collect()
+}
+
 /// Of the answers for two sites, for each gate the one that keeps its revision out, or does so longer.
 pub(crate) fn merge(one: Vec<GateAnswer>, other: Vec<GateAnswer>) -> Vec<GateAnswer> {
     let pairs = one.into_iter().zip(other);
-    let closed = pairs.map(|(one, other)| match other.opens_after(&one) {
-        true => other,
-        false => one,
-    });
+    let is_told = |one: &GateAnswer, other: &GateAnswer| {
+        !one.verdict.is_closed() && one.skipped().is_none() && other.skipped().is_some()
+    };
+    let closed = pairs.map(
+        |(one, other)| match other.opens_after(&one) || is_told(&one, &other) {
+            true => other,
+            false => one,
+        },
+    );
     closed.collect()
 }
 
@@ -179,7 +209,8 @@ impl Questions<'_> {
         }
         let request = wanted.and_then(|it| it.request.as_ref());
         if let Some(request) = request.filter(|it| gate.is_skipped(Some(it.kind))) {
-            return GateVerdict::by_request(request.by.as_deref());
+            let by = GateVerdict::by_request(request.by.as_deref());
+            return self.promotion.as_ref().map_or(by, |it| gate.ask_again(it));
         }
         match (&gate.stage, &self.promotion) {
             (GateStage::Creation(asks), _) => self.ask_before_creation(asks),

@@ -6,13 +6,14 @@
 
 mod why_rejected;
 
-use api::pipeline::EnvironmentStatus;
+use api::{pipeline::EnvironmentStatus, promotion::Phase};
 use why_rejected::RejectedRevision;
 
 use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
 use crate::{
     hold::{Hold, HoldReason},
-    promotion_phase::{is_unmerged, was_merged},
+    promotion_phase::{is_unmerged, phase_of, was_merged},
+    requests::never_deployed,
     site_state::SiteState,
 };
 
@@ -60,6 +61,41 @@ pub(crate) fn ask_again(question: &PromotionQuestion<'_>) -> GateVerdict {
     GATE.ask_again(question)
 }
 
+/// What the gate would have answered about a revision that a person requested. The request takes back that the
+/// environment rejects it: then earlier promotions tell.
+pub(super) fn skipped(question: &PromotionQuestion<'_>) -> GateVerdict {
+    let spec = &question.promotion.spec;
+    let (revision, environment, shown) = (&spec.revision, &spec.environment, spec.shown_revision());
+    let status = question.model.environments.get(environment);
+    let rejected = RejectedRevision {
+        revision,
+        shown: &shown,
+        environment,
+        status,
+    };
+    let earlier = question.earlier();
+    if question.rejected.contains(revision) {
+        let sentence = rejected.sentence(&earlier);
+        return fail(HoldReason::Rejected, &shown, sentence);
+    }
+    if let Some(sentence) = rejected.told_since_success(&earlier) {
+        return fail(HoldReason::Rejected, &shown, sentence);
+    }
+    let same = earlier
+        .iter()
+        .rev()
+        .find(|it| it.spec.revision == *revision);
+    let has_failed = same.is_some_and(|it| phase_of(it) == Some(Phase::Failed));
+    if has_failed || status.is_some_and(|it| never_deployed(it, revision)) {
+        let sentence = format!("{shown} failed in {environment} before");
+        return fail(HoldReason::PromotionFailed, &shown, sentence);
+    }
+    match question.site.newer_than(&shown) {
+        Some(newer) => older(environment, &newer, &shown),
+        None => GateVerdict::Pass,
+    }
+}
+
 /// Revisions are ordered by how they are shown: a digest has no order, its tag does.
 fn compare(
     (revision, shown): (&str, &str),
@@ -81,8 +117,7 @@ fn compare(
         return fail(HoldReason::Rejected, shown, sentence);
     }
     if let Some(newer) = site.newer_than(shown) {
-        let sentence = format!("{environment} runs {newer}, which is newer than {shown}");
-        return fail(HoldReason::OlderThanRunning, shown, sentence);
+        return older(environment, &newer, shown);
     }
     let Some(failed) = site.failed(revision) else {
         return GateVerdict::Pass;
@@ -92,6 +127,11 @@ fn compare(
     let because = message.unwrap_or("it did not become ready".to_owned());
     let sentence = format!("{shown} failed in {environment}: {because}");
     fail(HoldReason::PromotionFailed, shown, sentence)
+}
+
+fn older(environment: &str, newer: &str, shown: &str) -> GateVerdict {
+    let sentence = format!("{environment} runs {newer}, which is newer than {shown}");
+    fail(HoldReason::OlderThanRunning, shown, sentence)
 }
 
 fn fail(reason: HoldReason, revision: &str, sentence: String) -> GateVerdict {

@@ -4,6 +4,8 @@
 //! Of an existing promotion it is asked whether the revision has failed in the source environment since. A
 //! source that has moved on to another revision is no failure: else a busy one would starve this one.
 
+mod skipped;
+
 use std::collections::BTreeSet;
 
 use api::{
@@ -25,6 +27,8 @@ use crate::{
     sources::sources,
     time::Timestamp,
 };
+
+pub(super) use skipped::skipped;
 
 pub(super) const GATE: Gate = Gate {
     name: "readiness",

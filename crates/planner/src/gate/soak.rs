@@ -2,13 +2,13 @@
 
 use api::pipeline::When;
 
-use super::{Ask, Gate, GateStage, GateVerdict, readiness, verified};
+use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, readiness, verified};
 use crate::{
     hold::{Hold, HoldReason},
     plan::{
         CandidateSource, CommonRevision, SourceEnvironments, SourceVotes, Standing, TargetVote,
     },
-    time::Timestamp,
+    time::{Timestamp, later},
 };
 
 pub(super) const GATE: Gate = Gate {
@@ -65,9 +65,30 @@ pub(crate) fn of_common(
     Some(hold(votes, &common.shown(), opens_at))
 }
 
+/// What the gate would have answered about a revision that a person requested, as far as a source environment is
+/// ready at it.
+pub(super) fn skipped(question: &PromotionQuestion<'_>) -> GateVerdict {
+    let spec = &question.promotion.spec;
+    let soak = question.settings.and_then(|it| it.soak.as_ref());
+    let soaking = question.observed_sources().filter_map(|(source, status)| {
+        let targets = status.targets.iter();
+        let mut at_it = targets.filter(|it| it.revision.as_ref() == Some(&spec.revision));
+        let since = at_it.try_fold(Timestamp::MIN, |last, it| {
+            Some(last.max(it.ready_since.as_ref().filter(|_| it.ready)?.0))
+        });
+        let opens_at = later(since?, soak?.length());
+        (opens_at > question.now)
+            .then(|| hold_until(&source.name, &spec.shown_revision(), opens_at))
+    });
+    soaking.max_by_key(|hold| hold.opens_at).into()
+}
+
 /// The hold of a revision that is still soaking.
 pub(crate) fn hold(votes: &SourceVotes<'_>, revision: &str, opens_at: Timestamp) -> Hold {
-    let name = &votes.source.name;
+    hold_until(&votes.source.name, revision, opens_at)
+}
+
+fn hold_until(name: &str, revision: &str, opens_at: Timestamp) -> Hold {
     let sentence = format!("{revision} has not been ready in {name} for long enough");
     let resolved_by = format!("waiting until {opens_at:.0}");
     Hold {

@@ -3,7 +3,10 @@
 //! Of an existing promotion it is asked only whether a check has failed since. A source that has moved on to
 //! another revision, so that its checks have ended, is no failure.
 
-use api::{pipeline::When, revision::shown};
+use api::{
+    pipeline::{EnvironmentStatus, When},
+    revision::shown,
+};
 
 use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, readiness};
 use crate::{
@@ -91,15 +94,19 @@ pub(crate) fn closed(votes: &SourceVotes<'_>, revision: &str, shown: &str) -> Ga
     let states = votes.checks(revision);
     match states.failed() {
         Some(failed) => failed_verdict(name, shown, &failed.failure()),
-        None => GateVerdict::Wait(Hold::new(
-            HoldReason::Verifying,
-            format!(
-                "{shown} has not passed the checks of {name}: {}",
-                states.open()
-            ),
-            "those checks, once they pass",
-        )),
+        None => GateVerdict::Wait(not_passed(name, shown, &states)),
     }
+}
+
+fn not_passed(source: &str, shown: &str, states: &CheckStates<'_>) -> Hold {
+    Hold::new(
+        HoldReason::Verifying,
+        format!(
+            "{shown} has not passed the checks of {source}: {}",
+            states.open()
+        ),
+        "those checks, once they pass",
+    )
 }
 
 fn failed_verdict(source: &str, shown: &str, failure: &str) -> GateVerdict {
@@ -123,6 +130,41 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
     let mut verdicts = verified.map(|source| again_in(question, &source.name));
     let closed = verdicts.find(GateVerdict::is_closed);
     closed.unwrap_or(GateVerdict::Pass)
+}
+
+/// What the gate would have answered about a revision that a person requested.
+pub(super) fn skipped(question: &PromotionQuestion<'_>) -> GateVerdict {
+    let verified = question.observed_sources();
+    let verified = verified.filter(|(source, _)| source.verify.is_some());
+    let verdicts = verified.map(|(source, status)| skipped_in(question, &source.name, status));
+    let mut closed: Vec<_> = verdicts.filter(GateVerdict::is_closed).collect();
+    closed.sort_by_key(|it| !matches!(it, GateVerdict::Fail(_)));
+    closed.into_iter().next().unwrap_or(GateVerdict::Pass)
+}
+
+fn skipped_in(
+    question: &PromotionQuestion<'_>,
+    source: &str,
+    status: &EnvironmentStatus,
+) -> GateVerdict {
+    let spec = &question.promotion.spec;
+    let shown = spec.shown_revision();
+    let pipeline = &question.pipeline.spec;
+    let states = CheckStates::verify(pipeline, source, Some(status), &spec.revision);
+    let mut ran = status.ran.iter();
+    let entry = ran.find(|it| it.revision == spec.revision);
+    let has_passed = entry.is_some_and(|it| it.checked_at.is_some()) || states.have_passed();
+    let remembered = entry.and_then(|it| it.failed_check.as_deref());
+    let remembered = remembered.filter(|_| !has_passed);
+    match states.failed().map(|it| it.check).or(remembered) {
+        Some(check) => GateVerdict::Fail(Hold::new(
+            HoldReason::VerificationFailed,
+            format!("{shown} failed the check {check} in {source}"),
+            format!("a newer revision, or `sluice retry` of {source}"),
+        )),
+        None if has_passed => GateVerdict::Pass,
+        None => GateVerdict::Wait(not_passed(source, &shown, &states)),
+    }
 }
 
 fn again_in(question: &PromotionQuestion<'_>, source: &str) -> GateVerdict {

@@ -168,6 +168,7 @@ pub(super) fn summary(promotion: &Promotion) -> PromotionSummary {
         reason: problem.as_ref().map(|it| it.reason.clone()),
         message: problem.map(|it| it.message),
         url: status.and_then(|status| status.url.clone()),
+        caution: None,
     }
 }
 

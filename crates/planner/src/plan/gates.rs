@@ -2,12 +2,15 @@
 //!
 //! Nothing is decided here: the answers are for people, for the forecast, and for when to plan again.
 
+use api::revision::identity;
+
 use super::{
     candidate::Candidate,
     environment::EnvironmentDecision,
     site::{SiteDecision, SitePlanner, WantedRevision},
 };
 use crate::{
+    conditions::cut,
     gate::{
         self, CandidateQuestion, EnvironmentQuestion, GateAnswer, GateVerdict, PromotionQuestion,
         Questions, SiteQuestion,
@@ -16,6 +19,9 @@ use crate::{
     promotion_phase::is_unmerged,
     site_state::SiteState,
 };
+
+/// The longest caution, in bytes.
+const LONGEST_CAUTION: usize = 1000;
 
 /// The answers of all gates about one revision.
 #[derive(Clone, Debug, Default)]
@@ -174,10 +180,24 @@ impl EnvironmentDecision {
     pub(super) fn finish(mut self) -> Self {
         self.says.gates = self.answers.gates.split_off(0);
         self.says.next = self.answers.revision.take();
+        self.add_caution();
         let gates = self.says.gates.iter();
         let opens_at = gates.filter_map(|answer| answer.hold()?.opens_at).min();
         let times = [self.says.requeue_at, opens_at];
         self.says.requeue_at = times.into_iter().flatten().min();
         self
+    }
+
+    /// Puts what people should know before they approve into the summary of the promotion that the answers are
+    /// about.
+    fn add_caution(&mut self) {
+        let next = self.says.next.as_deref().map(identity);
+        let promotion = self.says.promotion.as_mut();
+        let promotion = promotion.filter(|it| Some(it.revision.as_str()) == next);
+        let open = promotion.filter(|it| it.phase.is_none_or(|phase| !phase.is_terminal()));
+        if let Some(promotion) = open {
+            let caution = gate::caution(&self.says.gates);
+            promotion.caution = caution.map(|it| cut(&it, LONGEST_CAUTION));
+        }
     }
 }

@@ -33,6 +33,25 @@ fn says_where_each_environment_is_and_why_the_next_one_waits() {
 }
 
 #[test]
+fn a_gate_that_fails_says_how() {
+    for (facts, told) in [
+        (
+            "prod[1.0.0 ok]\nrejected prod 2.0.0",
+            "failed: order (rejected)",
+        ),
+        ("prod[3.0.0 ok]", "failed: order (older)"),
+        (
+            "prod[1.0.0 ok]\npromotion prod 2.0.0 Failed",
+            "failed: order (failed before)",
+        ),
+    ] {
+        let world = draw(&format!("dev[2.0.0 ok] > {facts}"));
+        let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+        assert!(text.contains(&format!("12 of 13 pass; {told}")), "{text}");
+    }
+}
+
+#[test]
 fn says_what_is_about_to_happen() {
     check(
         "dev[2.0.0 ok] > test[] > prod[1.0.0 ok, - broken]",

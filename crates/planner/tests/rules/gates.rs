@@ -126,7 +126,7 @@ fn all_closed_gates_are_told_not_only_the_first() {
 fn a_request_passes_readiness_soak_and_order_and_says_so() {
     check(
         "dev[2.0.0 broken 10m] > prod{soak 30m, manual}[3.0.0 ok]\nrequest prod Promote 2.0.0 r1",
-        "2.0.0, readiness requested, verified requested, soak requested, order requested, \
+        "2.0.0, readiness skipped, verified requested, soak requested, order skipped, \
          approvals wait AwaitingApproval",
     );
     let world =

@@ -40,6 +40,7 @@ mod rollouts;
 mod show;
 mod signature;
 mod simulation;
+mod skipped;
 mod source_evidence;
 mod suggestion;
 mod tags;

@@ -3,10 +3,14 @@
 use api::{
     names::REQUEST_ANNOTATION,
     pipeline::{Request, RequestKind},
+    promotion::Withdrawal,
 };
 use planner::{Completion, request_annotation};
 
-use crate::drawing::{World, draw, now};
+use crate::{
+    attempt::next_of,
+    drawing::{World, draw, now},
+};
 
 /// The world with the plan written into its status, as the loop leaves it.
 fn planned(drawing: &str) -> World {
@@ -26,6 +30,7 @@ fn check(drawing: &str, expected: &str) {
     let states: Vec<_> = states.collect();
     let settled = match planner::completion(&world.pipeline, &world.model(), None, None) {
         Completion::Complete => "settled".to_owned(),
+        Completion::Held(text) => format!("nothing comes: {text}"),
         Completion::InProgress(text) => format!("not yet: {text}"),
         Completion::Failed(text) => format!("never: {text}"),
     };
@@ -52,7 +57,7 @@ fn a_state_is_one_word() {
     check(
         "dev[2.0.0 ok] > prod[1.0.0 ok]\nrejected prod 2.0.0",
         "ready > held
-         not yet: prod is held: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0",
+         nothing comes: prod is held: 2.0.0 was rolled back, rejected or cancelled in prod, or its pull request was closed; resolved by a newer revision or a request for 2.0.0",
     );
     // It is ahead of dev, which went back: there is nothing newer to bring.
     check("dev[1.0.0 ok] > prod[2.0.0 ok]", "ready > ready\nsettled");
@@ -70,6 +75,100 @@ fn a_state_is_one_word() {
         "failed > not ready\nnever: dev is failed: 2.0.0 failed",
     );
     check("", "\nnever: the pipeline has no environments");
+}
+
+/// Its own line, not only that of the environment behind.
+#[test]
+fn an_environment_says_what_its_verification_waits_for() {
+    let mut world = draw(
+        "dev[2.0.0 ok] > prod{verify smoke}[2.0.0 ok]
+         check prod smoke 2.0.0 Error
+         promotion prod 2.0.0 Verifying merged 5m",
+    );
+    world.promotions[0].status = Some(next_of(&world, "").status);
+    let model = planner::apply(&world.plan(), &world.model(), now());
+    let text = planner::explain(&world.pipeline, &model, &world.plan());
+    let waits = "prod runs 2.0.0; smoke cannot be measured";
+    let line = format!("  promotion of 2.0.0: Verifying\n  because: {waits} [Verifying]");
+    assert!(text.contains(&line), "{text}");
+    let message = planner::environment_message(model.environments.get("prod"));
+    assert_eq!(message.as_deref(), Some(waits));
+}
+
+#[test]
+fn a_promotion_that_ended_without_an_outcome_says_why() {
+    let mut world = draw(
+        "dev[2.0.0 ok] > prod[2.0.0 ok]
+         promotion prod 1.5.0 Withdrawn withdrawn
+         promotion prod 1.6.0 Superseded superseded
+         promotion prod 1.7.0 Withdrawn cancelled
+         promotion prod 2.0.0 Succeeded asked r1 asker ann",
+    );
+    let successor = world.promotions[3].metadata.name.clone().unwrap();
+    let reason = planner::superseded_by(&successor);
+    world.promotions[1].spec.withdrawn = Some(Withdrawal { reason });
+    let ended = |it| planner::ended_because(it, &world.promotions);
+    let ended: Vec<_> = world.promotions.iter().map(ended).collect();
+    let ended: Vec<_> = ended.iter().map(Option::as_deref).collect();
+    assert_eq!(
+        ended,
+        [
+            Some("withdrawn: prod is to run another revision now"),
+            Some("replaced by 2.0.0, requested by ann"),
+            Some("cancelled by ada"),
+            None
+        ]
+    );
+    let lost = planner::ended_because(&world.promotions[1], &[]);
+    assert_eq!(lost, Some(format!("replaced by {successor}")));
+}
+
+#[test]
+fn explain_says_why_the_last_promotion_was_withdrawn() {
+    let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running withdrawn");
+    world.promotions[0].status = Some(next_of(&world, "").status);
+    let model = planner::apply(&world.plan(), &world.model(), now());
+    let text = planner::explain(&world.pipeline, &model, &world.plan());
+    let line = "  promotion of 2.0.0: Withdrawn\n  \
+                because: it was withdrawn: prod is to run another revision now [Withdrawn]";
+    assert!(text.contains(line), "{text}");
+    let message = planner::environment_message(model.environments.get("prod"));
+    assert_eq!(message, None, "that says nothing about what runs");
+}
+
+/// Only people, or a newer revision, change that: waiting for it would not end.
+#[test]
+fn what_only_people_change_is_not_waited_for() {
+    let rolled_back = "dev[2.0.0 ok] > prod[1.0.0 ok]
+         promotion prod 1.0.0 Succeeded back asker ada instead 2.0.0
+         rejected prod 2.0.0";
+    let held = "ready > held
+         nothing comes: prod is held: ada rolled prod back from 2.0.0 to 1.0.0; resolved by a newer revision or a request for 2.0.0";
+    check(rolled_back, held);
+    // A request is about to change it.
+    let asked = draw(&format!(
+        "{rolled_back}\nhandled prod r0\nrequest prod Promote 2.0.0 r1"
+    ));
+    let mut model = planned(rolled_back).model();
+    model.requests = asked.model().requests;
+    let completion = planner::completion(&asked.pipeline, &model, None, None);
+    assert!(
+        matches!(completion, Completion::InProgress(_)),
+        "{completion:?}"
+    );
+    // Elsewhere something comes by itself.
+    let elsewhere = rolled_back.replace("dev[2.0.0 ok]", "eu{soak 2h}[1.0.0 ok] > dev[2.0.0 ok]");
+    let elsewhere = elsewhere.replacen(
+        "eu{soak 2h}[1.0.0 ok]",
+        "hub[3.0.0 ok 5m] > eu{soak 2h}[1.0.0 ok]",
+        1,
+    );
+    let world = planned(&elsewhere);
+    let completion = planner::completion(&world.pipeline, &world.model(), None, None);
+    assert!(
+        matches!(completion, Completion::InProgress(_)),
+        "{completion:?}"
+    );
 }
 
 #[test]

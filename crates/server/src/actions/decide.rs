@@ -8,7 +8,8 @@ use api::{
 use http::StatusCode;
 use kube::ResourceExt;
 use planner::{
-    approving_group, hook::awaiting_approval, is_change_pending, rejectable, unknown_change,
+    approving_group, hook::awaiting_approval, is_change_pending, promotion_caution, rejectable,
+    unknown_change,
 };
 
 use super::{
@@ -53,10 +54,14 @@ impl EnvironmentAction<'_> {
             self.app_state.approve(promotion, approval).await?;
         }
         tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, "approved a promotion");
+        let all = self.app_state.list_promotions(self.key).await?;
+        let caution = waiting.first();
+        let caution = caution.and_then(|it| promotion_caution(it, &self.pipeline, &all));
         Ok(ActionResult::Approved {
             revision: revision.to_owned(),
             by: by.to_owned(),
             promotions: waiting.iter().map(ResourceExt::name_any).collect(),
+            caution,
         })
     }
 

@@ -9,7 +9,7 @@ use planner::{ApprovalState, NotCounted, PromotionDiff};
 use runtime::ObjectKey;
 
 use super::{
-    components::{address, hidden_field, screen_reader_text, timestamp},
+    components::{address, hidden_field, screen_reader_text, sentence, timestamp},
     html::{Element, Html, tag},
     version::{chip, shortened},
 };
@@ -68,8 +68,17 @@ pub(super) fn decision(promotion: &Promotion, context: &DecisionContext<'_>) -> 
                 .child(from_to(promotion))
                 .child(asked_by(promotion)),
         )
+        .child(caution(context))
         .child(facts::facts(promotion, context))
         .child(form)
+}
+
+/// What to know before approving: that the revision failed or was rejected.
+fn caution(context: &DecisionContext<'_>) -> Option<Element> {
+    let caution = context.diff.as_ref()?.caution.as_ref()?;
+    let label = tag("strong").text("Caution: ");
+    let text = sentence(&planner::shortened(caution));
+    Some(tag("p").class("hold").child(label).child(text).text("."))
 }
 
 /// `6.1.0 → 6.2.0`, or only `6.2.0` where it is not known that something is replaced.

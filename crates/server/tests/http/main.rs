@@ -8,6 +8,7 @@
 )]
 
 mod approval;
+mod cautions;
 mod changes;
 mod checks;
 mod damaged;

@@ -164,6 +164,15 @@ impl World {
         api.list(&ListParams::default()).await.unwrap().items
     }
 
+    pub(crate) async fn set_promotion_status(&self, promotion: &Promotion, status: Value) {
+        let api: Api<Promotion> = Api::namespaced(self.client.clone(), "default");
+        let name = promotion.metadata.name.as_deref().unwrap();
+        let patch = Patch::Merge(json!({"status": status}));
+        let parameters = PatchParams::default();
+        api.patch_status(name, &parameters, &patch).await.unwrap();
+        self.settle().await;
+    }
+
     /// Has another client act after the server has read and right before it writes to such a path.
     pub(crate) fn meanwhile(&self, path: &str, act: impl Future<Output = ()> + Send + 'static) {
         *self.meanwhile.lock().unwrap() = Some((path.to_owned(), Box::pin(act)));

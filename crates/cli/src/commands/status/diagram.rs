@@ -245,7 +245,7 @@ fn promotion(status: &EnvironmentStatus) -> Vec<String> {
     let mut lines = promotion.map_or_else(Vec::new, planner::promotion_lines);
     let told = status.hold.as_ref().map(|it| it.message.as_str());
     if told.is_some() && promotion.and_then(|it| it.message.as_deref()) == told {
-        lines.truncate(1);
+        lines.retain(|line| !line.starts_with("because: "));
     }
     lines
 }

@@ -3,6 +3,7 @@
 use std::io::{self, Write};
 
 use api::Pipeline;
+use jiff::Timestamp;
 
 use super::super::{
     cluster::key,
@@ -25,7 +26,7 @@ pub(super) fn write(
         let words = clean(&planner::state_text(pipeline, &model));
         writeln!(out, "{} {title}  {words}", painted_glyph(state))?;
         let runs = planner::runs_text(pipeline, &model);
-        for text in [runs].into_iter().chain(holds(pipeline)) {
+        for text in [runs].into_iter().chain(holds(pipeline, Timestamp::now())) {
             for line in wrap(&shown(&text), room) {
                 writeln!(out, "{INDENT}{line}")?;
             }
@@ -34,13 +35,13 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Why each environment waits.
-fn holds(pipeline: &Pipeline) -> Vec<String> {
+/// Why each environment waits, and that it is frozen.
+fn holds(pipeline: &Pipeline, now: Timestamp) -> Vec<String> {
+    let model = pipeline.status.clone().unwrap_or_default();
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
-    let statuses = pipeline.status.as_ref().map(|status| &status.environments);
     let holds = names.filter_map(|name| {
-        let hold = statuses?.get(name)?.hold.as_ref()?;
-        Some(format!("{name}: {}", hold.message))
+        let text = planner::hold_text(&model, name, now)?;
+        Some(format!("{name}: {text}"))
     });
     holds.collect()
 }

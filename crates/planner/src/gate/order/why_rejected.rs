@@ -37,6 +37,15 @@ impl RejectedRevision<'_> {
         })
     }
 
+    /// What happened to it since it last succeeded, as a clause; nothing where its promotions tell of nothing.
+    pub(super) fn told_since_success(&self, promotions: &[&Promotion]) -> Option<String> {
+        let has_succeeded = |it: &&&Promotion| {
+            it.spec.revision == self.revision && phase_of(it) == Some(Phase::Succeeded)
+        };
+        let mut newest_first = promotions.iter().rev().take_while(|it| !has_succeeded(it));
+        newest_first.find_map(|it| self.told_by(it))
+    }
+
     fn told_by(&self, promotion: &Promotion) -> Option<String> {
         let spec = &promotion.spec;
         if spec.revision == self.revision {

@@ -2,8 +2,13 @@
 //!
 //! Which gates there are and what they answer comes from `planner`.
 
-use api::pipeline::{Environment, PromotionSettings};
-use planner::{GateAnswer, GateVerdict, HoldReason};
+mod mark;
+
+use api::{
+    Promotion,
+    pipeline::{Environment, PromotionSettings},
+};
+use planner::{GateAnswer, GateVerdict};
 
 use super::PipelineView;
 use crate::dashboard::{
@@ -11,66 +16,7 @@ use crate::dashboard::{
     html::{Element, tag},
     icons,
 };
-
-/// What is known about a gate.
-#[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum GateMark {
-    Passed,
-    Waits,
-    Failed,
-    /// Nothing failed, but time does not open it.
-    Closed,
-    /// The revision is not known yet.
-    NotAsked,
-    /// Nothing is on its way.
-    Idle,
-    /// The settings do not ask for it.
-    NotRequired,
-}
-
-impl GateMark {
-    fn of(verdict: &GateVerdict) -> Self {
-        match verdict {
-            GateVerdict::Pass | GateVerdict::PassByRequest(_) => Self::Passed,
-            GateVerdict::NotAsked => Self::NotAsked,
-            GateVerdict::Wait(_) => Self::Waits,
-            GateVerdict::Fail(hold) if hold.reason.is_failure() => Self::Failed,
-            GateVerdict::Fail(_) => Self::Closed,
-        }
-    }
-
-    pub(super) fn is_open(self) -> bool {
-        matches!(self, Self::Passed | Self::Idle | Self::NotRequired)
-    }
-
-    fn is_closed(self) -> bool {
-        matches!(self, Self::Waits | Self::Failed | Self::Closed)
-    }
-
-    pub(super) fn class(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Waits => "waits",
-            Self::Failed => "closed",
-            Self::Closed => "stopped",
-            Self::NotAsked => "later",
-            Self::Idle => "idle",
-            Self::NotRequired => "later",
-        }
-    }
-
-    pub(super) fn word(self) -> &'static str {
-        match self {
-            Self::Passed => "passed",
-            Self::Waits => "waits",
-            Self::Failed => "failed",
-            Self::Closed => "closed",
-            Self::NotAsked => "not asked yet",
-            Self::Idle => "nothing to do",
-            Self::NotRequired => "not required",
-        }
-    }
-}
+use mark::GateMark;
 
 /// A gate of an environment.
 pub(super) struct GateNode {
@@ -79,6 +25,8 @@ pub(super) struct GateNode {
     pub(super) label: String,
     /// The label between two environments, where there is little space.
     pub(super) short_label: String,
+    /// Its state, in few words.
+    pub(super) state: String,
     /// What the gate says, if it is more than the label.
     pub(super) sentence: Option<String>,
     pub(super) opens_at: Option<planner::Timestamp>,
@@ -138,10 +86,10 @@ impl PipelineView<'_> {
         };
         let plan = self.plan.environments.get(name);
         let answers = plan.map(|it| it.gates.as_slice()).unwrap_or_default();
-        let mut gates = match (answers.is_empty(), promotion.is_some()) {
-            (true, true) => labels.settled(GateMark::Passed),
-            (true, false) => labels.settled(GateMark::Idle),
-            (false, _) => answers.iter().map(|it| labels.node(it)).collect(),
+        let mut gates = match (answers, promotion) {
+            ([], Some(promotion)) => labels.behind(&self.skipped_gates(promotion)),
+            ([], None) => labels.settled(GateMark::Idle),
+            (answers, _) => answers.iter().map(|it| labels.node(it)).collect(),
         };
         // Where nothing is promoted, no gate was asked about the Freeze.
         let frozen = plan.and_then(|it| it.frozen.as_ref());
@@ -152,6 +100,11 @@ impl PipelineView<'_> {
         gates
     }
 
+    /// The gates that the request of a promotion skips.
+    fn skipped_gates(&self, promotion: &Promotion) -> Vec<GateAnswer> {
+        planner::skipped_gates(promotion, &self.pipeline, &self.promotions, self.drawn_at)
+    }
+
     /// The gates into an environment with each answer.
     pub(super) fn gate_list(&self, environment: &Environment, index: usize) -> Option<Element> {
         let gates = self.gates(environment);
@@ -160,15 +113,7 @@ impl PipelineView<'_> {
         }
         let (drawn, others): (Vec<_>, Vec<_>) = gates.iter().partition(|gate| gate.is_drawn);
         let others = (!others.is_empty()).then(|| {
-            let is_passed = |gate: &&&GateNode| gate.mark != GateMark::NotRequired;
-            let passed = others.iter().filter(is_passed).count();
-            let text = match others.len() - passed {
-                0 => format!("{} passed", counted(passed, "other gate")),
-                rest => format!(
-                    "{} passed, {rest} not required",
-                    counted(passed, "other gate")
-                ),
-            };
+            let text = counted_states(&others);
             let list = tag("ol")
                 .class("gates")
                 .children(others.into_iter().map(line));
@@ -185,7 +130,35 @@ impl PipelineView<'_> {
     }
 }
 
+/// `3 other gates passed, 2 not required, 1 not asked`.
+fn counted_states(gates: &[&GateNode]) -> String {
+    let count = |is_it: fn(GateMark) -> bool| gates.iter().filter(|it| is_it(it.mark)).count();
+    let not_required = count(|mark| mark == GateMark::NotRequired);
+    let by_request = count(GateMark::is_by_request);
+    let passed = gates.len() - not_required - by_request;
+    let mut text = format!("{} passed", counted(passed, "other gate"));
+    for (count, word) in [(not_required, "not required"), (by_request, "not asked")] {
+        if count > 0 {
+            text += &format!(", {count} {word}");
+        }
+    }
+    text
+}
+
 impl GateLabels<'_> {
+    /// The gates of a promotion whose change is in git: they passed, unless its request skipped them.
+    fn behind(&self, skipped: &[GateAnswer]) -> Vec<GateNode> {
+        let mut gates = self.settled(GateMark::Passed);
+        for node in skipped.iter().map(|it| self.node(it)) {
+            match gates.iter().position(|it| it.gate == node.gate) {
+                Some(at) => gates[at] = node,
+                None if node.is_drawn => gates.push(node),
+                None => {}
+            }
+        }
+        gates
+    }
+
     /// The gates of the settings, all with the same mark.
     fn settled(&self, mark: GateMark) -> Vec<GateNode> {
         let gates = [
@@ -203,6 +176,7 @@ impl GateLabels<'_> {
             mark,
             label: self.label(gate),
             short_label: self.short_label(gate),
+            state: mark.word().to_owned(),
             sentence: None,
             opens_at: None,
             is_drawn: true,
@@ -213,27 +187,34 @@ impl GateLabels<'_> {
     fn node(&self, answer: &GateAnswer) -> GateNode {
         let mark = match GateMark::of(&answer.verdict) {
             // Without the setting the gate has verified nothing.
-            GateMark::Passed if !self.is_required(answer.gate) => GateMark::NotRequired,
+            GateMark::Passed | GateMark::ByRequest if !self.is_required(answer.gate) => {
+                GateMark::NotRequired
+            }
             mark => mark,
         };
         let (sentence, opens_at) = match &answer.verdict {
             GateVerdict::PassByRequest(text) => (Some(text.clone()), None),
+            GateVerdict::Skipped(skipped) => (Some(skipped.hold.sentence.clone()), None),
             // What resolves it is said beside the list.
             GateVerdict::Wait(hold) | GateVerdict::Fail(hold) => {
                 (Some(hold.sentence.clone()), hold.opens_at)
             }
             GateVerdict::Pass | GateVerdict::NotAsked => (None, None),
         };
-        let closed = answer.hold().and_then(|hold| closed_label(hold.reason));
+        let state = answer.skipped().map(planner::SkippedGate::state);
+        let closed = answer
+            .hold()
+            .and_then(|hold| planner::closed_label(hold.reason));
         let closed = closed.map(str::to_owned);
         GateNode {
             gate: answer.gate,
             mark,
             label: closed.clone().unwrap_or_else(|| self.label(answer.gate)),
             short_label: closed.unwrap_or_else(|| self.short_label(answer.gate)),
+            state: state.unwrap_or_else(|| mark.word().to_owned()),
             sentence,
             opens_at,
-            is_drawn: self.is_set(answer.gate) || mark.is_closed(),
+            is_drawn: self.is_set(answer.gate) || mark.is_closed() || mark.is_skipped(),
         }
     }
 
@@ -304,22 +285,6 @@ impl GateLabels<'_> {
     }
 }
 
-/// The name of a gate that is closed, where the name of an open one would say the opposite.
-fn closed_label(reason: HoldReason) -> Option<&'static str> {
-    Some(match reason {
-        HoldReason::Suspended => "suspended",
-        HoldReason::Frozen | HoldReason::InvalidFreeze => "frozen",
-        HoldReason::Rejected => "rejected",
-        HoldReason::OlderThanRunning => "older",
-        HoldReason::AlreadyRan => "ran before",
-        HoldReason::PromotionFailed => "failed before",
-        HoldReason::AppMissing => "app missing",
-        HoldReason::TargetUnreachable => "target unreadable",
-        HoldReason::SourceNotVerified => "signature missing",
-        _ => return None,
-    })
-}
-
 /// A revision that is rejected or older does not wait for the gates behind.
 fn end_behind_order(gates: &mut [GateNode]) {
     let is_end = |it: &GateNode| matches!(it.mark, GateMark::Failed | GateMark::Closed);
@@ -328,6 +293,7 @@ fn end_behind_order(gates: &mut [GateNode]) {
     for gate in &mut gates[order + 1..] {
         if gate.mark == GateMark::Waits && gate.gate != "freeze" {
             gate.mark = GateMark::NotAsked;
+            gate.state = gate.mark.word().to_owned();
             gate.sentence = None;
             gate.opens_at = None;
         }
@@ -345,6 +311,7 @@ fn close_for_freeze(gates: &mut Vec<GateNode>, sentence: String) {
         mark: GateMark::Closed,
         label: "frozen".to_owned(),
         short_label: "frozen".to_owned(),
+        state: GateMark::Closed.word().to_owned(),
         sentence: Some(sentence),
         opens_at: None,
         is_drawn: true,
@@ -366,7 +333,7 @@ impl GateNode {
 
     pub(super) fn drawing(&self) -> Element {
         match self.mark {
-            GateMark::Failed => icons::failed(),
+            GateMark::Failed | GateMark::FailureSkipped => icons::failed(),
             GateMark::Waits => icons::waiting_gate(self.gate),
             _ => icons::gate(self.gate),
         }
@@ -391,5 +358,5 @@ fn line(gate: &GateNode) -> Element {
         .child(tag("span").class("sign").child(gate.drawing()))
         .child(what.child(text).child(opens_at).child(freezes))
         .child(screen_reader_text(": "))
-        .child(tag("span").class("verdict").text(gate.mark.word()))
+        .child(tag("span").class("verdict").text(&gate.state))
 }

@@ -17,7 +17,7 @@ const MAX_ENTRIES: usize = 50;
 impl PipelineView<'_> {
     pub(super) fn history(&self) -> Element {
         let promotions = self.promotions.iter();
-        let promotions = promotions.map(|it| (shown_time(it), entry(it)));
+        let promotions = promotions.map(|it| (shown_time(it), entry(it, &self.promotions)));
         let mut all: Vec<_> = promotions.chain(self.failures()).collect();
         if all.is_empty() {
             return tag("div")
@@ -65,7 +65,7 @@ fn failed(environment: &str, failure: &FailedRelease) -> Element {
         .child(message.map(|message| tag("p").class("bad").text(message)))
 }
 
-fn entry(promotion: &Promotion) -> Element {
+fn entry(promotion: &Promotion, promotions: &[Promotion]) -> Element {
     let spec = &promotion.spec;
     let status = promotion.status.clone().unwrap_or_default();
     let class = match status.phase {
@@ -76,7 +76,8 @@ fn entry(promotion: &Promotion) -> Element {
         _ => "promoting",
     };
     let at = shown_time(promotion);
-    let people = planner::people(promotion);
+    let mut people = planner::people(promotion);
+    people.extend(planner::ended_because(promotion, promotions));
     let target = spec.target.as_ref();
     let target = target.map(|target| tag("span").text(format_args!(" ({})", target.namespace)));
     let line = tag("div")

@@ -179,7 +179,7 @@ fn node(node: &GateNode) -> Element {
         .with("title", node.sentence.as_ref().unwrap_or(&node.label))
         .child(tag("span").class("sign").child(node.drawing()))
         .child(label.child(until))
-        .child(screen_reader_text(node.mark.word()))
+        .child(screen_reader_text(&node.state))
 }
 
 /// The revision of a target as it is shown; empty where nothing is known.

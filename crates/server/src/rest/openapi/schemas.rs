@@ -127,6 +127,7 @@ fn promotion_diff(text: &Value) -> Value {
         "promotion",
         "phase",
         "rollback",
+        "caution",
         "from",
         "to",
         "digest",
@@ -173,12 +174,12 @@ fn node(text: &Value) -> Value {
 
 /// The answers of the gates of one environment.
 fn gates(text: &Value) -> Value {
-    let words = ["pass", "requested", "unknown", "wait", "fail"];
+    let words = ["pass", "requested", "skipped", "unknown", "wait", "fail"];
     let time = json!({"type": ["string", "null"], "format": "date-time"});
     let gate = json!({"type": "object", "required": ["gate", "verdict"], "properties": {
         "gate": text, "verdict": {"type": "string", "enum": words},
         "reason": {"type": ["string", "null"]}, "message": {"type": ["string", "null"]},
-        "opensAt": time,
+        "skippedBy": {"type": ["string", "null"]}, "opensAt": time,
     }});
     json!({"type": "object", "required": ["environment", "gates"], "properties": {
         "environment": text, "revision": {"type": ["string", "null"]},

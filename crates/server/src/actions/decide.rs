@@ -54,15 +54,20 @@ impl EnvironmentAction<'_> {
             self.app_state.approve(promotion, approval).await?;
         }
         tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, "approved a promotion");
-        let all = self.app_state.list_promotions(self.key).await?;
-        let caution = waiting.first();
-        let caution = caution.and_then(|it| promotion_caution(it, &self.pipeline, &all));
+        let caution = self.caution(&waiting).await?;
         Ok(ActionResult::Approved {
             revision: revision.to_owned(),
             by: by.to_owned(),
             promotions: waiting.iter().map(ResourceExt::name_any).collect(),
             caution,
         })
+    }
+
+    /// What people should know about promotions of one revision.
+    async fn caution(&self, waiting: &[Promotion]) -> Result<Option<String>, Problem> {
+        let all = self.app_state.list_promotions(self.key).await?;
+        let first = waiting.first();
+        Ok(first.and_then(|it| promotion_caution(it, &self.pipeline, &all)))
     }
 
     /// Fails if the policy of the promotion does not count an approval by the caller.

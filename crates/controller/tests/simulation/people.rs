@@ -60,6 +60,11 @@ impl World {
         };
         self.story
             .tell("ann", format!("{merged} #{} {}", pull.number, pull.title));
+        // Its title may be that of the promotion before, whose successor has pushed already.
+        let environment = environment_of_pull(pull);
+        let version = self.version_in_git(environment);
+        let mut truth = self.watchdog.truth.lock();
+        truth.merged.insert((environment.to_owned(), version));
     }
 
     /// Closes a pull request, which rejects what it brings.

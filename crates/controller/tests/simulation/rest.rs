@@ -135,6 +135,10 @@ impl Run {
     /// Whether a pull request was merged that brings the version. Until its successor may push, people can
     /// merge one whose promotion was superseded.
     fn has_merged(&self, environment: &str, version: &str) -> bool {
+        let key = (environment.to_owned(), version.to_owned());
+        if self.world.watchdog.truth.lock().merged.contains(&key) {
+            return true;
+        }
         let pulls = self.world.forge.pulls();
         let mut merged = pulls.iter().filter(|pull| pull.is_merged);
         merged.any(|it| environment_of_pull(it) == environment && version_of_pull(it) == version)

@@ -105,11 +105,13 @@ impl Attempt<'_> {
         }
     }
 
-    /// Who rejected it, unless its change is in git.
+    /// Who rejected it, unless its whole change is in git.
     fn rejection(&self, phase: Phase) -> Option<String> {
         let pull_request = &self.context.input.pull_request;
         let is_merged = matches!(pull_request, ObservedPullRequest::Merged { .. });
-        if is_merged || phase == Phase::Deploying || self.status.merged_at.is_some() {
+        let is_in_git = is_merged || phase == Phase::Deploying || self.status.merged_at.is_some();
+        // Of a rollout, further batches would follow.
+        if is_in_git && self.context.promotion.spec.rollout.is_none() {
             return None;
         }
         let rejection = self.context.promotion.spec.rejection.as_ref()?;

@@ -29,8 +29,12 @@ pub(super) fn rejected(input: &PlanInput<'_>, environment: &str) -> Vec<String> 
         let revision = &promotion.spec.revision;
         let runs = |target: &TargetStatus| target.revision.as_ref() == Some(revision);
         let runs_here = status.is_some_and(|status| status.targets.iter().all(runs));
-        let is_dropped = is_rolled_back(promotion)
-            || was_taken_back(promotion) && rejects_revision(promotion, status);
+        // Of a rollout that people ended, earlier batches may be in git.
+        let is_ended = phase_of(promotion) == Some(Phase::Abandoned)
+            || was_taken_back(promotion)
+            || cancellation(promotion).is_some();
+        let is_dropped =
+            is_rolled_back(promotion) || is_ended && rejects_revision(promotion, status);
         if is_dropped && !runs_here && !rejected.contains(revision) {
             push_front(&mut rejected, revision);
         }

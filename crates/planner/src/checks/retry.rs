@@ -3,14 +3,13 @@
 use api::{
     check_run::{CheckCause, CheckVerdict},
     pipeline::{CheckStatus, Environment, EnvironmentStatus, Request, RequestKind, TargetStatus},
-    revision::{identity, shown},
+    revision::identity,
 };
 
 use super::runs;
 use crate::{
     hold::list,
     plan::{PlanInput, Step, pending_request},
-    version_order,
 };
 
 /// The pending request to retry, the steps that start the checks of an environment again which have failed
@@ -26,7 +25,7 @@ pub(crate) fn retry(
         request.revision.is_empty() || it.revision == identity(&request.revision)
     };
     let here = status.checks.iter().filter(is_named);
-    let here: Vec<_> = here.filter(|it| !is_kept_only(input, status, it)).collect();
+    let here: Vec<_> = here.filter(|it| !is_kept_only(status, it)).collect();
     let over: Vec<_> = here.iter().filter(|it| is_over(it)).collect();
     let steps: Vec<_> = over
         .iter()
@@ -55,7 +54,7 @@ pub(crate) fn retry(
 pub(crate) fn checked_revision<'a>(input: &PlanInput<'a>, environment: &str) -> Option<&'a str> {
     let status = input.status(environment)?;
     let mut over = status.checks.iter().filter(|it| is_over(it));
-    let failed = over.find(|it| !is_kept_only(input, status, it))?;
+    let failed = over.find(|it| !is_kept_only(status, it))?;
     Some(&failed.revision)
 }
 
@@ -63,19 +62,9 @@ fn is_over(check: &CheckStatus) -> bool {
     matches!(check.verdict, CheckVerdict::Failed | CheckVerdict::Error)
 }
 
-/// Whether a check is kept only to say why its revision failed: the environment has moved on. Measured again, it would
-/// tell of another revision.
-fn is_kept_only(input: &PlanInput<'_>, status: &EnvironmentStatus, check: &CheckStatus) -> bool {
-    let targets = status.targets.iter();
+/// Whether a check is kept only to say why its revision failed: the environment runs another one. Measured again, it
+/// would tell of that one.
+fn is_kept_only(status: &EnvironmentStatus, check: &CheckStatus) -> bool {
     let runs = |target: &TargetStatus| target.revision.as_ref() == Some(&check.revision);
-    match check.cause {
-        CheckCause::Verify => !targets.clone().any(runs),
-        // What is to enter the environment, unless something newer is there.
-        CheckCause::Promotion => {
-            let version = input.version_of(&check.revision);
-            let checked = shown(&check.revision, Some(&version));
-            let mut running = targets.filter_map(TargetStatus::shown_revision);
-            running.any(|running| version_order::is_older(&checked, &running))
-        }
-    }
+    check.cause == CheckCause::Verify && !status.targets.iter().any(runs)
 }

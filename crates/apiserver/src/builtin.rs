@@ -325,14 +325,12 @@ pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
 
 /// Refuses a spec or status that is no object.
 fn check_structs(resource: &Resource, object: &Value) -> Result<()> {
-    for field in ["spec", "status"] {
+    for (field, suffix) in [("spec", "Spec"), ("status", "Status")] {
         let value = &object[field];
         let is_object = value.is_object() || value.is_null();
-        if let Some(Type::Named(expected)) = resource.object_type.field(field)
-            && !is_object
-        {
-            let path = format!("{}.{field}", resource.kind);
-            let expected = format!("v1.{expected}");
+        if resource.schema.is_none() && !is_object {
+            let kind = &resource.kind;
+            let (path, expected) = (format!("{kind}.{field}"), format!("v1.{kind}{suffix}"));
             return Err(undecodable(resource, value, &path, &expected));
         }
     }

@@ -172,11 +172,17 @@ impl Chromium {
 
     /// Clicks the button with this label and waits for the next page.
     pub fn press(&mut self, label: &str) {
-        self.evaluate("window.isLeft = true");
         let label = json!(label);
+        self.follow(&format!(
+            "[...document.querySelectorAll('button')].find((it) => it.textContent === {label})"
+        ));
+    }
+
+    /// Clicks the element that an expression finds, as soon as it does, and waits for the next page.
+    pub fn follow(&mut self, element: &str) {
+        self.evaluate("window.isLeft = true");
         self.until(&format!(
-            "(() => {{ const all = [...document.querySelectorAll('button')];
-               const found = all.find((it) => it.textContent === {label});
+            "(() => {{ const found = {element};
                if (found && window.isLeft) {{ found.closest('details')?.setAttribute('open', ''); found.click(); }}
                return Boolean(found) || !window.isLeft; }})()"
         ));

@@ -69,9 +69,11 @@ fn clusters_tell_what_is_behind_a_target_and_every_app() {
     browser.shows("last run build-1");
     world.go(&mut browser, "/triggers");
     browser.shows("GitRepository code");
-    browser.evaluate("document.querySelector('tbody td a').click()");
-    browser.until("location.pathname === '/pipelines/shop/app'");
-    browser.evaluate("[...document.querySelectorAll('.target a')].find((it) => it.textContent.startsWith('us')).click()");
+    browser.follow("document.querySelector('tbody td a')");
+    assert_eq!(browser.evaluate("location.pathname"), "/pipelines/shop/app");
+    browser.follow(
+        "[...document.querySelectorAll('.target a')].find((it) => it.textContent.startsWith('us'))",
+    );
     browser.shows("Objects of app in prod");
     for text in ["charts", "main@sha1:ab", "web-7f9-a", "keys", "Pending"] {
         browser.shows(text);

@@ -109,7 +109,7 @@ async fn a_failed_check_that_a_request_skips_is_not_green() {
         assert_eq!(has_card, approver != "cid", "beside what is to be decided");
     }
     // Once the change is in git, no gate is asked any more.
-    let status = json!({"phase": "Deploying", "mergedAt": api::Time(jiff::Timestamp::now())});
+    let status = json!({"phase": "Deploying", "mergedAt": api::Time(runtime::wall_clock::now())});
     let promotion = world.promotions().await.into_iter().next().unwrap();
     world.set_promotion_status(&promotion, status).await;
     let page = look(&world, "/pipelines/default/app", &cookie).await.body;

@@ -99,7 +99,7 @@ fn signed_for(
     body: &str,
     seconds_ago: i64,
 ) -> Request<String> {
-    let at = jiff::Timestamp::now().as_second() - seconds_ago;
+    let at = runtime::wall_clock::now().as_second() - seconds_ago;
     let signature = sign(key, &format!("{at}\nPOST\n{signed}\n{body}"));
     Request::post(path)
         .header("X-Signature", signature)
@@ -144,7 +144,7 @@ async fn a_forged_check_result_is_refused() {
     let world = checked().await;
     create_run(&world, "audit", 0).await;
     create_run(&world, "open", 0).await;
-    let at = jiff::Timestamp::now().as_second().to_string();
+    let at = runtime::wall_clock::now().as_second().to_string();
     let unsigned = Request::post(PATH).body(PASSED.to_owned()).unwrap();
     let as_flux_signs = Request::post(PATH)
         .header("X-Signature", sign(TICKET_KEY, PASSED))

@@ -69,7 +69,7 @@ async fn of_pipeline(
 ) -> Result<(), Error> {
     let namespace = pipeline.namespace().unwrap();
     let api: Api<Promotion> = Api::namespaced(client.clone(), &namespace);
-    let now = Timestamp::now();
+    let now = runtime::wall_clock::now();
     let runs: Api<CheckRun> = Api::namespaced(client.clone(), &namespace);
     let known = runs.list(&ListParams::default()).await?.items;
     let model = fold(pipeline, &seen(pipeline), now);
@@ -141,7 +141,7 @@ fn of_promotion(
         pull_request: ObservedPullRequest::NotQueried,
         edited: false,
     };
-    let now = Timestamp::now();
+    let now = runtime::wall_clock::now();
     let with_change;
     let mut promotion = promotion;
     if must_read_change(promotion, &around, now) {

@@ -6,7 +6,7 @@ use std::{
 };
 
 use api::{Pipeline, Promotion};
-use apiserver::Server;
+use apiserver::{Options, Server};
 use axum::{Router, body::Body};
 use futures::future::BoxFuture;
 use hmac::{Hmac, KeyInit, Mac};
@@ -16,6 +16,7 @@ use kube::{
     Api, Client,
     api::{ListParams, Patch, PatchParams, PostParams},
 };
+use runtime::wall_clock;
 use serde_json::{Value, json};
 use server::{AppState, Metrics, Settings};
 use sha2::{Sha224, Sha256};
@@ -55,7 +56,13 @@ impl World {
     }
 
     pub(crate) async fn with(settings: Settings) -> Self {
-        let server = testbed::hub::server();
+        // One time of day for the server, the API and the test, also while tokio's clock is paused.
+        let now = jiff::Timestamp::now();
+        wall_clock::simulate(now);
+        let server = testbed::hub::server_with(Options {
+            start: Some(now),
+            ..Options::default()
+        });
         let client = server.client();
         let calls = Arc::default();
         let meanwhile = Meanwhile::default();
@@ -282,7 +289,7 @@ fn hex<M: Mac + KeyInit>(key: &str, message: &str) -> String {
 
 /// A call with the signature that covers all of it, made some seconds ago.
 pub(crate) fn whole_call(path: &str, body: &str, seconds_ago: i64) -> Request<String> {
-    let at = jiff::Timestamp::now().as_second() - seconds_ago;
+    let at = wall_clock::now().as_second() - seconds_ago;
     let signature = sign(KEY, &format!("{at}\nPOST\n{path}\n{body}"));
     Request::post(path)
         .header("X-Signature", signature)

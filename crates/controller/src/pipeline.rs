@@ -125,12 +125,13 @@ async fn promote(
         reconciler.settings.history_limit,
         now,
     ));
+    let planned = planner::apply(&plan, &model, now);
     let after = (promotions.as_slice(), steps.as_slice());
-    let surplus = planner::surplus_checks(pipeline, &model, after, runs);
+    let surplus = planner::surplus_checks(pipeline, &planned, after, runs);
     steps.extend(surplus);
     let acted = act::carry_out(reconciler, pipeline, &promotions, &steps).await;
     let status = match acted {
-        act::PlanResult::Done => planner::apply(&plan, &model, now),
+        act::PlanResult::Done => planned,
         act::PlanResult::Stale => return RequeueAction::After(Duration::ZERO),
         // What was observed is reported; what was planned and not done is not.
         act::PlanResult::Failed => model,

@@ -117,6 +117,16 @@ impl<'a> CandidateSource<'a> {
             _ => self.candidate(),
         }
     }
+
+    /// The revision of which the gate `verified` tells, where that may be another than the prospect.
+    pub(super) fn checked_revision(&self) -> Option<&'a str> {
+        match self {
+            Self::Environment(votes) if votes.when == When::AnyTargetReady => {
+                Some(votes.newest_first().first()?.revision)
+            }
+            _ => None,
+        }
+    }
 }
 
 /// Where reports are all there is, one is enough, as for the Weave pipeline-controller.

@@ -226,10 +226,13 @@ impl SitePlanner<'_> {
 
     /// Whether a hold is about the checks or the soak of a revision that every site has.
     fn is_settled(&self, hold: &Hold) -> bool {
-        let has = |revision: &str| self.sites.iter().all(|site| site.runs(revision));
-        let prospect = self.prospect.as_ref();
-        let is_soaking = hold.reason == HoldReason::Soaking;
-        (is_soaking || is_about_checks(hold)) && prospect.is_some_and(|it| has(&it.revision))
+        let prospect = || self.prospect.as_ref().map(|it| it.revision.as_str());
+        let revision = match hold.reason {
+            HoldReason::Soaking => prospect(),
+            _ if is_about_checks(hold) => self.source.checked_revision().or_else(prospect),
+            _ => None,
+        };
+        revision.is_some_and(|it| self.sites.iter().all(|site| site.runs(it)))
     }
 
     /// Brings a candidate to every site.

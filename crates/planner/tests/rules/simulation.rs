@@ -215,8 +215,9 @@ impl Simulation {
         } = &self.world;
         let model = self.world.model();
         let mut plan = planner::plan(pipeline, &model, promotions, self.now);
+        let planned = planner::apply(&plan, &model, self.now);
         let after = (promotions.as_slice(), plan.steps.as_slice());
-        let surplus = planner::surplus_checks(pipeline, &model, after, runs);
+        let surplus = planner::surplus_checks(pipeline, &planned, after, runs);
         plan.steps.extend(surplus);
         for step in &plan.steps {
             if let Step::StartPromotion(promotion) = step {
@@ -629,8 +630,7 @@ impl Simulation {
         }
         let model = self.world.model();
         let answers = model.environments[environment].last_request.as_ref();
-        let answers = answers.and_then(|it| it.promotion.as_ref());
-        let is_asked = spec.request.is_some() || answers == promotion.metadata.name.as_ref();
+        let is_asked = spec.request.is_some() || answers.is_some_and(|it| it.led_to(promotion));
         if is_asked || spec.cause.is_some() {
             return;
         }

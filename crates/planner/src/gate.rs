@@ -46,8 +46,9 @@ pub(crate) use skipped::{AFTER_EVERY_SOAK, caution};
 pub(crate) struct Gate {
     /// Its name, as in the table of reasons.
     pub(crate) name: &'static str,
-    /// Whether a revision that a person requested passes without being asked.
-    request_overrides: bool,
+    /// What it would have answered about a revision that a person requested, which passes without being asked;
+    /// nothing where requests are asked too.
+    skipped: Option<fn(&PromotionQuestion<'_>) -> GateVerdict>,
     /// Whether a rollback passes without being asked.
     rollback_skips: bool,
     /// When it is asked first.
@@ -207,7 +208,8 @@ impl Gate {
         }
         let request = question.request();
         if let Some(request) = request.filter(|(kind, _)| self.is_skipped(Some(*kind))) {
-            return skipped::answer(self.name, question, request);
+            let verdict = self.skipped.map_or(GateVerdict::Pass, |ask| ask(question));
+            return skipped::answer(verdict, request);
         }
         self.again.map_or(GateVerdict::Pass, |ask| ask(question))
     }
@@ -225,7 +227,7 @@ impl Gate {
         match request {
             None => false,
             Some(RequestKind::Rollback) => self.rollback_skips,
-            Some(_) => self.request_overrides,
+            Some(_) => self.skipped.is_some(),
         }
     }
 }
@@ -276,7 +278,7 @@ mod tests {
             gates.map(|gate| gate.name).collect()
         };
         let overridden = ["readiness", "verified", "soak", "order"];
-        assert_eq!(names(|gate| gate.request_overrides), overridden);
+        assert_eq!(names(|gate| gate.skipped.is_some()), overridden);
         assert_eq!(names(|gate| gate.rollback_skips), overridden);
         let again = names(|gate| gate.again.is_some());
         let all = [

@@ -24,7 +24,7 @@ pub use counting::NotCounted;
 
 pub(super) const GATE: Gate = Gate {
     name: "approvals",
-    request_overrides: false,
+    skipped: None,
     rollback_skips: false,
     stage: GateStage::Promotion,
     again: Some(again),

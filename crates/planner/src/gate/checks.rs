@@ -15,7 +15,7 @@ use api::promotion::Phase;
 
 pub(super) const GATE: Gate = Gate {
     name: "checks",
-    request_overrides: false,
+    skipped: None,
     rollback_skips: false,
     stage: GateStage::Promotion,
     again: Some(ask_again),

@@ -26,7 +26,7 @@ use crate::{
 
 pub(super) const GATE: Gate = Gate {
     name: "freeze",
-    request_overrides: false,
+    skipped: None,
     rollback_skips: false,
     stage: GateStage::Promotion,
     again: Some(ask_again),

@@ -21,7 +21,7 @@ pub(crate) const NAME: &str = "order";
 
 pub(super) const GATE: Gate = Gate {
     name: NAME,
-    request_overrides: true,
+    skipped: Some(skipped),
     rollback_skips: true,
     stage: GateStage::Creation(&[Ask::Site(ask)]),
     again: Some(again),

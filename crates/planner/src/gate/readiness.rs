@@ -32,7 +32,7 @@ pub(super) use skipped::skipped;
 
 pub(super) const GATE: Gate = Gate {
     name: "readiness",
-    request_overrides: true,
+    skipped: Some(skipped),
     rollback_skips: true,
     stage: GateStage::Creation(&[
         Ask::Source(ask),

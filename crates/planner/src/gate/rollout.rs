@@ -11,7 +11,7 @@ use crate::{
 
 pub(super) const GATE: Gate = Gate {
     name: "rollout",
-    request_overrides: false,
+    skipped: None,
     rollback_skips: false,
     stage: GateStage::Promotion,
     again: Some(again),

@@ -9,7 +9,7 @@ use api::{
     pipeline::{Environment, EnvironmentStatus, RequestKind},
 };
 
-use super::{GateAnswer, GateVerdict, PromotionQuestion, order, readiness, soak, verified};
+use super::{GateAnswer, GateVerdict, PromotionQuestion};
 use crate::{
     hold::{Hold, list},
     promotion_phase::creation_order,
@@ -70,21 +70,10 @@ pub(crate) fn caution(answers: &[GateAnswer]) -> Option<String> {
 }
 
 /// The answer of a gate about a requested promotion: the one that is skipped, where it is known not to pass.
-pub(super) fn answer(
-    gate: &str,
-    question: &PromotionQuestion<'_>,
-    (kind, by): (RequestKind, Option<&str>),
-) -> GateVerdict {
+pub(super) fn answer(verdict: GateVerdict, (kind, by): (RequestKind, Option<&str>)) -> GateVerdict {
     let is_told = |verdict: &GateVerdict| match verdict {
         GateVerdict::Fail(hold) => kind == RequestKind::Promote || hold.reason.is_failure(),
         verdict => kind == RequestKind::Promote && verdict.is_closed(),
-    };
-    let verdict = match gate {
-        name if name == readiness::GATE.name => readiness::skipped(question),
-        name if name == verified::GATE.name => verified::skipped(question),
-        name if name == soak::GATE.name => soak::skipped(question),
-        name if name == order::NAME => order::skipped(question),
-        _ => GateVerdict::Pass,
     };
     let has_failed = matches!(verdict, GateVerdict::Fail(_));
     let hold = Some(verdict).filter(is_told).and_then(GateVerdict::hold);

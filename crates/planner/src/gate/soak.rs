@@ -13,7 +13,7 @@ use crate::{
 
 pub(super) const GATE: Gate = Gate {
     name: "soak",
-    request_overrides: true,
+    skipped: Some(skipped),
     rollback_skips: true,
     stage: GateStage::Creation(&[Ask::Source(ask)]),
     again: None,

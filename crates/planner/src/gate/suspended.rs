@@ -7,7 +7,7 @@ use crate::hold::{Hold, HoldReason};
 
 pub(super) const GATE: Gate = Gate {
     name: "suspended",
-    request_overrides: false,
+    skipped: None,
     rollback_skips: false,
     stage: GateStage::Creation(&[Ask::Site(ask)]),
     again: Some(again),

@@ -12,7 +12,7 @@ use crate::{
 
 pub(super) const GATE: Gate = Gate {
     name: "targets",
-    request_overrides: false,
+    skipped: None,
     rollback_skips: false,
     stage: GateStage::Creation(&[Ask::Environment(selectors), Ask::Site(site)]),
     again: None,

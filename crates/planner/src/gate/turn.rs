@@ -16,7 +16,7 @@ use crate::{
 
 pub(super) const GATE: Gate = Gate {
     name: "turn",
-    request_overrides: false,
+    skipped: None,
     rollback_skips: false,
     stage: GateStage::Creation(&[Ask::Site(ask)]),
     again: Some(again),

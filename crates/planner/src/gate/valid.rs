@@ -15,7 +15,7 @@ use crate::{
 
 pub(super) const GATE: Gate = Gate {
     name: "valid",
-    request_overrides: false,
+    skipped: None,
     rollback_skips: false,
     stage: GateStage::Creation(&[Ask::Environment(settings), Ask::Source(proposal)]),
     again: Some(again),

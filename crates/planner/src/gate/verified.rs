@@ -19,7 +19,7 @@ use crate::{
 
 pub(super) const GATE: Gate = Gate {
     name: "verified",
-    request_overrides: true,
+    skipped: Some(skipped),
     rollback_skips: true,
     stage: GateStage::Creation(&[Ask::Source(ask)]),
     again: Some(again),

@@ -14,7 +14,7 @@ use api::{
 use super::{cancel::cancellation, input::PlanInput};
 use crate::{
     fold::push_front,
-    promotion_phase::{is_rollback, is_rolled_back, phase_of, was_merged},
+    promotion_phase::{is_rejected, is_rollback, is_rolled_back, phase_of, was_merged},
     version_order,
 };
 
@@ -30,11 +30,8 @@ pub(super) fn rejected(input: &PlanInput<'_>, environment: &str) -> Vec<String> 
         let runs = |target: &TargetStatus| target.revision.as_ref() == Some(revision);
         let runs_here = status.is_some_and(|status| status.targets.iter().all(runs));
         // Of a rollout that people ended, earlier batches may be in git.
-        let is_ended = phase_of(promotion) == Some(Phase::Abandoned)
-            || was_taken_back(promotion)
-            || cancellation(promotion).is_some();
-        let is_dropped =
-            is_rolled_back(promotion) || is_ended && rejects_revision(promotion, status);
+        let is_dropped = is_rolled_back(promotion)
+            || was_ended(promotion) && rejects_revision(promotion, status);
         if is_dropped && !runs_here && !rejected.contains(revision) {
             push_front(&mut rejected, revision);
         }
@@ -44,10 +41,14 @@ pub(super) fn rejected(input: &PlanInput<'_>, environment: &str) -> Vec<String> 
 
 /// Whether a person ended a promotion before its change was in git.
 pub(crate) fn was_taken_back(promotion: &Promotion) -> bool {
-    let is_ended = phase_of(promotion) == Some(Phase::Abandoned)
-        || promotion.spec.rejection.is_some()
-        || cancellation(promotion).is_some();
-    is_ended && !was_merged(promotion)
+    was_ended(promotion) && !was_merged(promotion)
+}
+
+/// Whether a person rejected a promotion, cancelled it or closed its pull request.
+fn was_ended(promotion: &Promotion) -> bool {
+    phase_of(promotion) == Some(Phase::Abandoned)
+        || is_rejected(promotion)
+        || cancellation(promotion).is_some()
 }
 
 /// What the rollbacks of an environment make of a revision that they were to replace.

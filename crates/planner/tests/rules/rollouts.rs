@@ -142,6 +142,28 @@ fn a_person_stops_resumes_and_skips() {
 }
 
 #[test]
+fn a_rejected_rollout_starts_nothing_more_although_its_first_batch_landed() {
+    let settings = rollout(json!({"waves": [{"maxConcurrent": 2}]}));
+    let mut fleet = Fleet::new(6, settings);
+    fleet.settle();
+    assert_eq!(fleet.started(), 2);
+    fleet.reject("ada");
+    assert_eq!(fleet.phase(), Some(Phase::Abandoned));
+    assert_eq!(fleet.message(), "ada rejected it");
+    let first: Vec<_> = (0..fleet.size())
+        .map(|index| fleet.desired(index))
+        .collect();
+    fleet.deploy_all();
+    let last: Vec<_> = (0..fleet.size())
+        .map(|index| fleet.desired(index))
+        .collect();
+    assert_eq!((fleet.started(), last), (2, first));
+    // Nor does a new promotion bring the revision to the others.
+    assert_eq!(fleet.world.promotions.len(), 1);
+    assert_eq!(fleet.world.model().environments["prod"].rejected, ["2.0.0"]);
+}
+
+#[test]
 fn the_clock_of_a_deployment_stands_still_while_its_cluster_is_unreachable() {
     let mut fleet = Fleet::new(1, rollout(json!({"waves": [{}]})));
     fleet.settle();

@@ -11,7 +11,7 @@ use api::{
         ClusterAppReference, ClusterReference, EnvironmentStatus, Request, RequestKind, Rollout,
         Strategy, TargetProblem, TargetStatus,
     },
-    promotion::{Phase, RolloutStatus},
+    promotion::{Phase, Rejection, RolloutStatus},
 };
 use planner::{
     AttemptInput, ExternalAction, ObservedPullRequest, Outcome, RolloutState, Timestamp, attempt,
@@ -471,6 +471,16 @@ impl Fleet {
 
     pub(super) fn wait_minutes(&mut self, minutes: u64) {
         self.now += Duration::from_secs(minutes * 60);
+        self.settle();
+    }
+
+    /// A person rejects the newest promotion.
+    pub(super) fn reject(&mut self, by: &str) {
+        let newest = self.world.promotions.last_mut().unwrap();
+        newest.spec.rejection = Some(Rejection {
+            by: by.to_owned(),
+            ..Rejection::default()
+        });
         self.settle();
     }
 

@@ -323,12 +323,14 @@ pub(crate) fn check_types(resource: &Resource, object: &Value) -> Result<()> {
     }
 }
 
-/// Refuses a spec or status that is no object.
+/// Refuses a spec or status that is no object, where the kind has one.
 fn check_structs(resource: &Resource, object: &Value) -> Result<()> {
     for (field, suffix) in [("spec", "Spec"), ("status", "Status")] {
         let value = &object[field];
         let is_object = value.is_object() || value.is_null();
-        if resource.schema.is_none() && !is_object {
+        let declared = resource.object_type.field(field).map(Type::resolve);
+        let is_struct = resource.schema.is_none() && matches!(declared, Some(Type::Map(_)));
+        if is_struct && !is_object {
             let kind = &resource.kind;
             let (path, expected) = (format!("{kind}.{field}"), format!("v1.{kind}{suffix}"));
             return Err(undecodable(resource, value, &path, &expected));

@@ -122,6 +122,10 @@ async fn spec_and_status_are_objects(api: Context) {
         let message = status["message"].as_str().unwrap();
         assert!(message.starts_with(&expected), "{message}");
     }
+    // A kind that has no spec ignores it like any unknown field.
+    let body = json!({"metadata": {"name": "a"}, "spec": false});
+    let created = api.post(&api.core("serviceaccounts"), &body).await;
+    assert_eq!(created.expect_code(201)["spec"], Value::Null);
 }
 
 async fn config_map_keys_are_checked(api: Context) {

@@ -65,11 +65,10 @@ pub(crate) use yaml::write as write_yaml;
 pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage error; \
      3 still held or waiting at the timeout (commands with --wait)";
 
-/// What a request skips, and the exit codes.
-const REQUEST_HELP: &str = "A request skips the gates readiness, verified, soak and order: what failed to deploy, \
+/// What a request skips.
+const REQUEST_SKIPS: &str = "A request skips the gates readiness, verified, soak and order: what failed to deploy, \
      failed a check or was rejected is promoted all the same, and who approves it reads a caution. It never skips \
-     approvals or a Freeze. --override passes a Freeze, or a check in promotion.checks of the environment.\n\n\
-     Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands with --wait)";
+     approvals or a Freeze. --override passes a Freeze, or a check in promotion.checks of the environment.";
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum ClientCommand {
@@ -105,11 +104,11 @@ pub(crate) enum ClientCommand {
     /// Report the result of an external check
     Report(report::Arguments),
     /// Request the promotion of a revision into an environment
-    #[command(after_help = REQUEST_HELP)]
+    #[command(after_help = format!("{REQUEST_SKIPS}\n\n{EXIT_CODES}"))]
     Promote(promote::Arguments),
     /// Request a rollback of an environment, and reject the revision it runs now
     #[command(
-        after_help = REQUEST_HELP,
+        after_help = format!("{REQUEST_SKIPS}\n\n{EXIT_CODES}"),
         mut_arg("revision", |it| it.help("Revision to roll back to [default: the previous one]"))
     )]
     Rollback(promote::Arguments),

@@ -13,7 +13,7 @@ use kube::{
     Api, ResourceExt,
     api::{ListParams, Patch, PatchParams},
 };
-use planner::{hook::awaiting_approval, is_change_pending};
+use planner::is_change_pending;
 use runtime::ObjectKey;
 use serde_json::{Value, json};
 
@@ -52,19 +52,6 @@ const PHASE_POLL: Duration = Duration::from_millis(100);
 const PHASE_POLLS: usize = 50;
 
 impl AppState {
-    /// The promotions of a revision into an environment that await approval, read from the API
-    /// server.
-    pub(crate) async fn awaiting_approval(
-        &self,
-        pipeline: &ObjectKey,
-        environment: &str,
-        revision: &str,
-    ) -> Result<Vec<Promotion>, kube::Error> {
-        let all = self.list_promotions(pipeline).await?;
-        let waiting = awaiting_approval(&all, &pipeline.name, environment, revision);
-        Ok(waiting.into_iter().cloned().collect())
-    }
-
     /// The promotions of a pipeline, read from the API server.
     pub(crate) async fn list_promotions(
         &self,

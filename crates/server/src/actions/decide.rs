@@ -22,20 +22,18 @@ use crate::{access::AccessRequest, problem::Problem, view};
 impl EnvironmentAction<'_> {
     pub(super) async fn approve(&self, body: &ActionBody) -> Result<ActionResult, Problem> {
         let revision = body.revision()?;
-        let list = || {
-            let app_state = self.app_state;
-            app_state.awaiting_approval(self.key, self.environment, revision)
-        };
-        let mut waiting = list().await?;
+        let mut all = self.app_state.list_promotions(self.key).await?;
+        let mut waiting = self.awaiting(&all, revision);
         if let Some(new) = waiting.iter().find(|it| is_change_pending(it)) {
             self.wait_until_prepared(&new.name_any()).await;
-            waiting = list().await?;
+            all = self.app_state.list_promotions(self.key).await?;
+            waiting = self.awaiting(&all, revision);
         }
-        if waiting.is_empty() {
-            let detail = self.not_awaiting_approval(revision).await?;
+        let Some(first) = waiting.first() else {
+            let detail = self.not_awaiting_approval(&all, revision);
             return Err(Problem::new(StatusCode::CONFLICT, detail));
-        }
-        if let Some(detail) = waiting.iter().find_map(unknown_change) {
+        };
+        if let Some(detail) = waiting.iter().find_map(|it| unknown_change(it)) {
             return Err(Problem::new(StatusCode::CONFLICT, detail));
         }
         if waiting.iter().any(|it| !is_change_read(it, body)) {
@@ -54,20 +52,16 @@ impl EnvironmentAction<'_> {
             self.app_state.approve(promotion, approval).await?;
         }
         tracing::info!(pipeline = %self.key, environment = self.environment, revision, by, "approved a promotion");
-        let caution = self.caution(&waiting).await?;
         Ok(ActionResult::Approved {
             revision: revision.to_owned(),
             by: by.to_owned(),
-            promotions: waiting.iter().map(ResourceExt::name_any).collect(),
-            caution,
+            promotions: waiting.iter().map(|it| it.name_any()).collect(),
+            caution: promotion_caution(first, &self.pipeline, &all),
         })
     }
 
-    /// What people should know about promotions of one revision.
-    async fn caution(&self, waiting: &[Promotion]) -> Result<Option<String>, Problem> {
-        let all = self.app_state.list_promotions(self.key).await?;
-        let first = waiting.first();
-        Ok(first.and_then(|it| promotion_caution(it, &self.pipeline, &all)))
+    fn awaiting<'a>(&self, all: &'a [Promotion], revision: &str) -> Vec<&'a Promotion> {
+        awaiting_approval(all, &self.key.name, self.environment, revision)
     }
 
     /// Fails if the policy of the promotion does not count an approval by the caller.
@@ -86,23 +80,22 @@ impl EnvironmentAction<'_> {
         })
     }
 
-    async fn not_awaiting_approval(&self, revision: &str) -> Result<String, Problem> {
-        let all = self.app_state.list_promotions(self.key).await?;
+    fn not_awaiting_approval(&self, all: &[Promotion], revision: &str) -> String {
         let (pipeline, now) = (&self.pipeline, self.app_state.clock.now());
         let approved =
-            planner::approved_promotion(&all, pipeline, self.environment, Some(revision), now);
+            planner::approved_promotion(all, pipeline, self.environment, Some(revision), now);
         if let Some(promotion) = approved {
-            return Ok(planner::approved_already(promotion, pipeline, now));
+            return planner::approved_already(promotion, pipeline, now);
         }
         let waiting = self.status().and_then(|it| it.waiting_approval.as_ref());
         let waiting = waiting.map(|it| it.revision.as_str());
         let environment = self.environment;
-        Ok(match waiting.filter(|it| !it.is_empty()) {
+        match waiting.filter(|it| !it.is_empty()) {
             Some(other) if other != revision => {
                 format!("{revision} is not awaiting approval in {environment}, but {other} is")
             }
             _ => format!("{revision} is not awaiting approval in {environment}"),
-        })
+        }
     }
 
     /// Rejects the promotions of a revision whose change is not merged yet; without a revision, whatever is
@@ -167,7 +160,7 @@ impl EnvironmentAction<'_> {
         // The request may name the tag of the digest that is promoted.
         let led_to = all.iter().find(|it| it.name_any() == promotion);
         let revision = led_to.map_or(&request.revision, |it| &it.spec.revision);
-        let waiting = awaiting_approval(&all, &self.key.name, self.environment, revision);
+        let waiting = self.awaiting(&all, revision);
         let own = waiting.into_iter().filter(|promotion| {
             let asked = promotion.spec.request.as_ref();
             asked.is_some_and(|asked| asked.id == request.id)

@@ -10,8 +10,8 @@ use kube::{
 };
 use planner::{
     AttemptInput, ExternalAction, Failure, ObservedEnvironment, ObservedPipeline,
-    ObservedPullRequest, ObservedTarget, Outcome, Remedy, Step, TargetState, Timestamp, apply,
-    attempt, conclude, fold, must_read_change, plan,
+    ObservedPullRequest, ObservedTarget, Outcome, Remedy, Step, TargetState, apply, attempt,
+    conclude, fold, must_read_change, plan,
 };
 use serde_json::json;
 

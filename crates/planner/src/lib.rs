@@ -110,7 +110,7 @@ pub use gate::{
         unknown_change,
     },
     freeze::{frozen_and_removal, frozen_because, frozen_now, frozen_promotion},
-    gate_names,
+    gate_names, holds_requests,
 };
 pub use hold::{Hold, HoldReason, closed_label, hold_label, waits_further};
 pub use inputs::{

@@ -7,7 +7,7 @@ mod rows;
 pub(super) use kinds::{kind_names, resource_named};
 pub(super) use rows::{people, phase};
 
-use std::io::Write;
+use std::{collections::BTreeMap, io::Write};
 
 use anyhow::{Context, bail};
 use clap::ValueEnum;
@@ -23,10 +23,11 @@ use super::{
     cluster_error::cluster_error,
     format::closest_name,
     message::print_message,
-    table::TableWriter,
+    table::{TableCell, TableWriter},
     terminal, yaml,
 };
 use kinds::{ListedKind, Selection};
+use rows::ResourceTable;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Arguments {
@@ -208,6 +209,8 @@ pub(super) fn write_json(value: &Value, out: &mut dyn Write) -> anyhow::Result<(
 struct ObjectPrinter<'a> {
     arguments: &'a Arguments,
     table: TableWriter,
+    /// The last row of each object without its age, by namespace and name.
+    printed: BTreeMap<(Option<String>, String), Vec<TableCell>>,
 }
 
 impl<'a> ObjectPrinter<'a> {
@@ -217,7 +220,33 @@ impl<'a> ObjectPrinter<'a> {
             GetOutput::Wide => TableWriter::wide(has_header),
             _ => TableWriter::new(terminal::width(), has_header),
         };
-        Self { arguments, table }
+        Self {
+            arguments,
+            table,
+            printed: BTreeMap::new(),
+        }
+    }
+
+    /// The objects of which something is shown that was not printed last.
+    fn changed(
+        &mut self,
+        kind: ListedKind,
+        objects: Vec<DynamicObject>,
+    ) -> anyhow::Result<Vec<DynamicObject>> {
+        if !matches!(self.arguments.output, GetOutput::Table | GetOutput::Wide) {
+            return Ok(objects);
+        }
+        let mut changed = Vec::new();
+        for object in objects {
+            let key = (object.namespace(), object.name_any());
+            let mut table = self.rows(kind, vec![object.clone()])?;
+            table.drop_ages();
+            let row: Vec<_> = table.rows.into_iter().flatten().collect();
+            if self.printed.insert(key, row.clone()) != Some(row) {
+                changed.push(object);
+            }
+        }
+        Ok(changed)
     }
 
     fn print(
@@ -252,6 +281,12 @@ impl<'a> ObjectPrinter<'a> {
         objects: Vec<DynamicObject>,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
+        let table = self.rows(kind, objects)?;
+        Ok(self.table.write(out, &table.header, &table.rows)?)
+    }
+
+    /// The columns that are asked for.
+    fn rows(&self, kind: ListedKind, objects: Vec<DynamicObject>) -> anyhow::Result<ResourceTable> {
         let now = jiff::Timestamp::now();
         let mut table = match kind {
             ListedKind::Pipelines => rows::pipelines(objects, now)?,
@@ -268,6 +303,6 @@ impl<'a> ObjectPrinter<'a> {
         if !self.arguments.all_namespaces {
             table.drop_first();
         }
-        Ok(self.table.write(out, &table.header, &table.rows)?)
+        Ok(table)
     }
 }

@@ -201,11 +201,12 @@ fn last_request<'a>(pipeline: &'a Pipeline, environment: &str) -> Option<&'a Han
     status.environments.get(environment)?.last_request.as_ref()
 }
 
-/// Says that a request has not been processed, with the hold of the environment.
+/// Says that a request has not been processed, and what keeps it waiting.
 fn not_processed(pipeline: &Pipeline, environment: &str) -> String {
     let status = pipeline.status.as_ref();
     let status = status.and_then(|status| status.environments.get(environment));
     let hold = status.and_then(|status| status.hold.as_ref());
+    let hold = hold.filter(|hold| planner::holds_requests(&hold.reason));
     let hold = hold.map(|hold| format!(": {}", hold.message));
     format!(
         "the controller has not processed the request yet{}",

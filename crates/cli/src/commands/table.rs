@@ -15,7 +15,7 @@ const NARROW_GAP: &str = "  ";
 const DIGEST_DIGITS: usize = 12;
 
 /// A text and its style.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq)]
 pub(super) struct TableCell {
     text: String,
     style: Style,

@@ -10,7 +10,7 @@ use tokio::{
 
 use crate::cluster::{TestCluster, offline, settled};
 
-const TIMEOUT: Duration = Duration::from_secs(60);
+pub(crate) const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Compares line by line; `…` at the end of an expected line stands for anything.
 #[track_caller]

@@ -1,7 +1,7 @@
 //! Every gate: when it passes, waits and fails, and what is asked again of a promotion under way.
 
 use api::pipeline::FailedRelease;
-use planner::{GateVerdict, gate_names};
+use planner::{GateVerdict, HoldReason, gate_names, holds_requests};
 
 use crate::{
     attempt::next_of,
@@ -328,4 +328,14 @@ fn no_gate_waits_for_what_every_target_runs() {
     let waiting: Vec<_> = waiting.map(|it| it.reason.gate()).collect();
     assert_eq!(waiting, ["readiness"]);
     assert_eq!(prod.next, None);
+}
+
+#[test]
+fn requests_wait_while_the_environment_itself_is_held() {
+    let all = HoldReason::ALL.iter();
+    let holding = all.filter(|it| holds_requests(it.word()));
+    let mut gates: Vec<_> = holding.map(|it| it.gate()).collect();
+    gates.dedup();
+    assert_eq!(gates, ["valid", "targets"]);
+    assert!(!holds_requests("of a later version"));
 }

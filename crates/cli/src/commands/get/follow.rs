@@ -1,4 +1,4 @@
-//! `sluice get --watch`: prints each object again when it changes, until interrupted.
+//! `sluice get --watch`: prints each object again when something that is shown changes, until interrupted.
 
 use std::{collections::BTreeMap, io::Write};
 
@@ -49,6 +49,7 @@ pub(super) async fn follow(
             .into_iter()
             .filter(|object| selection.covers(&object.name_any()) && is_new(object, &mut printed));
         let new: Vec<_> = new.map(|object| tidy(object, &resource)).collect();
+        let new = printer.changed(selection.kind, new)?;
         printer.print(selection.kind, new, out)?;
         out.flush()?;
     }

@@ -47,8 +47,20 @@ impl ResourceTable {
     }
 
     pub(super) fn drop_first(&mut self) {
-        self.header.remove(0);
-        self.rows.iter_mut().for_each(|row| drop(row.remove(0)));
+        self.drop_column(0);
+    }
+
+    /// Drops the column that changes without the object.
+    pub(super) fn drop_ages(&mut self) {
+        let ages = self.header.iter().position(|name| *name == "AGE");
+        if let Some(index) = ages {
+            self.drop_column(index);
+        }
+    }
+
+    fn drop_column(&mut self, index: usize) {
+        self.header.remove(index);
+        self.rows.iter_mut().for_each(|row| drop(row.remove(index)));
     }
 }
 

@@ -64,7 +64,8 @@ impl World {
         let environment = environment_of_pull(pull);
         let version = self.version_in_git(environment);
         let mut truth = self.watchdog.truth.lock();
-        truth.merged.insert((environment.to_owned(), version));
+        let key = (environment.to_owned(), version);
+        truth.merged.insert(key, Instant::now());
     }
 
     /// Closes a pull request, which rejects what it brings.

@@ -136,7 +136,7 @@ impl Run {
     /// merge one whose promotion was superseded.
     fn has_merged(&self, environment: &str, version: &str) -> bool {
         let key = (environment.to_owned(), version.to_owned());
-        if self.world.watchdog.truth.lock().merged.contains(&key) {
+        if self.world.watchdog.truth.lock().merged.contains_key(&key) {
             return true;
         }
         let pulls = self.world.forge.pulls();

@@ -63,8 +63,8 @@ pub(crate) struct Truth {
     pub(crate) unsound: BTreeSet<(String, String)>,
     /// Environment and version that a check has passed for.
     pub(crate) passed: BTreeSet<(String, String)>,
-    /// Environment and version that git had after a person merged a pull request.
-    pub(crate) merged: BTreeSet<(String, String)>,
+    /// Environment and version that git had after a person merged a pull request, and since when.
+    pub(crate) merged: BTreeMap<(String, String), Instant>,
     /// Environment and version that a person approved, or tried to.
     pub(crate) approved: BTreeSet<(String, String)>,
     /// Since when the pipeline is suspended.

@@ -10,6 +10,8 @@ use crate::{
     layout::{FLEET, environment_of, manifest, manifest_path, number, version_in},
 };
 
+/// What a person merges in the moment of a push cannot be known by it; what it proposes is closed again.
+const MERGE_KNOWN: Duration = Duration::from_secs(1);
 /// How long it may take until a failed target is known: a cluster may be cut off for a while, and its watch
 /// has to begin again.
 const FAILURE_KNOWN: Duration = Duration::from_secs(15 * 60);
@@ -156,9 +158,13 @@ impl Watchdog {
             let content = forge.read(MAIN, &manifest_path(target));
             let current = version_in(&content.unwrap_or_default());
             let failed = (target.clone(), current.clone());
+            let truth = self.truth.lock();
             // What failed there is replaced by any other version that is newer than what runs.
-            let is_failed = self.truth.lock().failed.contains_key(&failed);
-            if number(version) <= number(&current) && !is_failed {
+            let is_failed = truth.failed.contains_key(&failed);
+            let merged = truth.merged.get(&(environment.clone(), current.clone()));
+            let is_just_merged = merged.is_some_and(|since| since.elapsed() < MERGE_KNOWN);
+            drop(truth);
+            if number(version) <= number(&current) && !is_failed && !is_just_merged {
                 let text = format!("{version} is not newer than {current} on {target}");
                 self.story.violation(text);
             }

@@ -5,6 +5,8 @@
 //! sets their number; `--binary FILE` measures that `sluice` with all its controllers and its server
 //! instead of the pipeline reconciler alone. `--weave FILE` also measures the Weave pipeline-controller, with
 //! `--enable-level-triggered`, on the same clusters one after the other: only figures of one run compare.
+//! `--without-workloads` leaves out the Deployments of the apps: Sluice reads their images before it writes a
+//! status, and the Weave controller does not.
 
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 
@@ -22,13 +24,11 @@ const ROLE: &str = "SLUICE_BENCH_HUB";
 fn main() {
     // Neither `cargo test` nor a listing of benches should start clusters.
     let arguments: Vec<String> = std::env::args().skip(1).collect();
-    if arguments
-        .iter()
-        .any(|argument| argument == "--list" || argument == "--test")
-    {
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
+    if has("--list") || has("--test") {
         return;
     }
-    let is_real = arguments.iter().any(|argument| argument == "--real");
+    let (is_real, has_workloads) = (has("--real"), !has("--without-workloads"));
     let value_of = |flag: &str| {
         let at = arguments.iter().position(|argument| argument == flag)?;
         arguments.get(at + 1).cloned()
@@ -45,7 +45,8 @@ fn main() {
             let own = value_of("--binary").map_or(Measured::Reconciler, Measured::Binary);
             let weave = value_of("--weave").map(Measured::Weave);
             let all: Vec<Measured> = [own].into_iter().chain(weave).collect();
-            runtime.block_on(bench(is_real, pipelines, &all));
+            let scale = scale(is_real, has_workloads, pipelines);
+            runtime.block_on(bench(&scale, &all));
         }
     }
 }
@@ -65,27 +66,26 @@ async fn run_loop(kubeconfig: &str) {
     controller::pipeline::run(shared).await;
 }
 
-async fn bench(is_real: bool, pipelines: Option<usize>, all: &[Measured]) {
-    let (default, leaves, servers) = match is_real {
-        true => (1_000, 1, "real kube-apiservers"),
-        false => (10_000, 100, "in-process clusters"),
+fn scale(is_real: bool, has_workloads: bool, pipelines: Option<usize>) -> Scale {
+    let (default, leaves) = match is_real {
+        true => (1_000, 1),
+        false => (10_000, 100),
     };
-    let scale = Scale {
+    Scale {
         pipelines: pipelines.unwrap_or(default),
         leaves,
         is_real,
-    };
-    println!(
-        "{} pipelines, {} environments each, {leaves} leaf {}, {servers}",
-        scale.pipelines,
-        world::ENVIRONMENTS,
-        if leaves == 1 { "cluster" } else { "clusters" },
-    );
-    let mut world = World::build(&scale).await;
+        has_workloads,
+    }
+}
+
+async fn bench(scale: &Scale, all: &[Measured]) {
+    println!("{}", scale.describe());
+    let mut world = World::build(scale).await;
     for measured in all {
         println!("{}:", measured.name());
-        measure_one(&world, &scale, measured).await;
-        world.begin_another_round(&scale).await;
+        measure_one(&world, scale, measured).await;
+        world.begin_another_round(scale).await;
     }
 }
 

@@ -24,6 +24,29 @@ pub(crate) struct Scale {
     pub(crate) pipelines: usize,
     pub(crate) leaves: usize,
     pub(crate) is_real: bool,
+    /// Whether each app has a Deployment.
+    pub(crate) has_workloads: bool,
+}
+
+impl Scale {
+    pub(crate) fn describe(&self) -> String {
+        let clusters = match self.leaves {
+            1 => "cluster",
+            _ => "clusters",
+        };
+        let servers = match self.is_real {
+            true => "real kube-apiservers",
+            false => "in-process clusters",
+        };
+        let workloads = match self.has_workloads {
+            true => "",
+            false => ", apps without workloads",
+        };
+        format!(
+            "{} pipelines, {ENVIRONMENTS} environments each, {} leaf {clusters}, {servers}{workloads}",
+            self.pipelines, self.leaves
+        )
+    }
 }
 
 pub(crate) struct Cluster {
@@ -101,16 +124,20 @@ impl World {
             .await;
         }
         stream::iter(0..scale.pipelines)
-            .for_each_concurrent(AT_ONCE, |index| self.add_pipeline(index))
+            .for_each_concurrent(AT_ONCE, |index| {
+                self.add_pipeline(index, scale.has_workloads)
+            })
             .await;
     }
 
-    async fn add_pipeline(&self, index: usize) {
+    async fn add_pipeline(&self, index: usize, has_workloads: bool) {
         let mut environments = Vec::new();
         for environment in 0..ENVIRONMENTS {
             let leaf = self.leaf_of(index, environment);
             create(&self.leaves[leaf].client, release(environment, index)).await;
-            create(&self.leaves[leaf].client, deployment(environment, index)).await;
+            if has_workloads {
+                create(&self.leaves[leaf].client, deployment(environment, index)).await;
+            }
             self.deploy(index, environment, "1.0.0").await;
             environments.push(json!({
                 "name": format!("env-{environment}"),

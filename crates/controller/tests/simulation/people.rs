@@ -159,7 +159,7 @@ impl World {
         let ran: Vec<String> = {
             let mut truth = self.watchdog.truth.lock();
             truth.requested.insert(environment.to_owned());
-            let ready = truth.ready.iter();
+            let ready = truth.ready.keys();
             let there = ready.filter(|(target, _)| environment_of(target) == place);
             there.map(|(_, version)| version.clone()).collect()
         };

@@ -150,6 +150,7 @@ impl Run {
         let seconds = i64::try_from(self.world.dice.below(240)).unwrap() - 120;
         self.story()
             .tell("clock", format!("jumps by {seconds} seconds"));
+        self.world.watchdog.truth.lock().is_clock_set = true;
         let now = runtime::wall_clock::now();
         let now = now.as_second().max(START) + seconds;
         runtime::wall_clock::simulate(jiff::Timestamp::from_second(now).unwrap());

@@ -39,8 +39,10 @@ pub(crate) enum SideEffect {
 /// What people and clusters did.
 #[derive(Default)]
 pub(crate) struct Truth {
-    /// Target and version that ran and were ready.
-    pub(crate) ready: BTreeSet<(String, String)>,
+    /// Target and version that ran and were ready, and since when first.
+    pub(crate) ready: BTreeMap<(String, String), Instant>,
+    /// Whether the clock that processes read was ever set.
+    pub(crate) is_clock_set: bool,
     /// Target and version that could not be deployed, and since when.
     pub(crate) failed: BTreeMap<(String, String), Instant>,
     /// Environment and version that a person let pass a Freeze or a check, and when.
@@ -229,7 +231,7 @@ impl Watchdog {
         let truth = self.truth.lock();
         let targets = self.layout.targets_of(environment).into_iter();
         let mut keys = targets.map(|target| (target, version.to_owned()));
-        keys.any(|key| truth.ready.contains(&key))
+        keys.any(|key| truth.ready.contains_key(&key))
     }
 
     fn check_rejection(&self, subject: &Subject) {

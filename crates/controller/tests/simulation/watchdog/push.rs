@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use api::promotion::RolloutStatus;
+use tokio::time::Instant;
 
 use super::{Subject, Watchdog, trailer};
 use crate::{
@@ -154,6 +155,7 @@ impl Watchdog {
             let text = format!("{version} never passed its check in {source}");
             self.story.violation(text);
         }
+        self.check_soak(source, version);
         for target in changed {
             let content = forge.read(MAIN, &manifest_path(target));
             let current = version_in(&content.unwrap_or_default());
@@ -168,6 +170,19 @@ impl Watchdog {
                 let text = format!("{version} is not newer than {current} on {target}");
                 self.story.violation(text);
             }
+        }
+    }
+
+    /// The version was ready in the environment before for the time that is asked for.
+    fn check_soak(&self, source: &str, version: &str) {
+        let truth = self.truth.lock();
+        let key = (source.to_owned(), version.to_owned());
+        let soaked = truth.ready.get(&key).map(Instant::elapsed);
+        let is_soaked = soaked.is_none_or(|it| it >= Duration::from_secs(self.layout.soak));
+        // By a clock that was set, it may have been ready for longer.
+        if !is_soaked && !truth.is_clock_set {
+            let text = format!("{version} has not been ready in {source} for the soak time");
+            self.story.violation(text);
         }
     }
 
@@ -196,7 +211,7 @@ impl Watchdog {
         }
         let key = (FLEET[0].to_owned(), version.clone());
         let truth = self.truth.lock();
-        let canary_ended = truth.ready.contains(&key) || truth.failed.contains_key(&key);
+        let canary_ended = truth.ready.contains_key(&key) || truth.failed.contains_key(&key);
         if !canary_ended && changed.iter().any(|target| target != FLEET[0]) {
             let text = format!("{version} is rolled out before the canary has it");
             self.story.violation(text);
@@ -247,7 +262,7 @@ impl Watchdog {
             let content = forge.read(MAIN, &manifest_path(target));
             let is_asked = version_in(&content.unwrap_or_default()) == version;
             let key = ((*target).to_owned(), version.to_owned());
-            let has_ended = truth.ready.contains(&key) || truth.failed.contains_key(&key);
+            let has_ended = truth.ready.contains_key(&key) || truth.failed.contains_key(&key);
             changed.iter().any(|it| it == target) || (is_asked && !has_ended)
         };
         FLEET.iter().filter(|target| is_in_flight(target)).count() as u64

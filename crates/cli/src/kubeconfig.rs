@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::{Context, anyhow, bail};
 use kube::{
     Config,
-    config::{KubeConfigOptions, Kubeconfig, KubeconfigError},
+    config::{InferConfigError, KubeConfigOptions, Kubeconfig, KubeconfigError},
 };
 
 /// How the folder of a demo begins; its kubeconfig is in a subfolder.
@@ -14,7 +14,7 @@ pub(crate) const DEMO_FOLDER: &str = "sluice-demo-";
 /// Loads a kubeconfig file; without one, the default locations and then the in-cluster config.
 pub(crate) async fn load(file: Option<&Path>) -> anyhow::Result<Config> {
     let Some(file) = file else {
-        return Config::infer().await.map_err(|_| not_found());
+        return Config::infer().await.map_err(not_found);
     };
     select(Some(file), None).await
 }
@@ -41,11 +41,11 @@ pub(crate) async fn select(file: Option<&Path>, context: Option<&str>) -> anyhow
 }
 
 /// The error where there is neither a usable kubeconfig nor a cluster around.
-fn not_found() -> anyhow::Error {
+fn not_found(error: InferConfigError) -> anyhow::Error {
     match Kubeconfig::read() {
         Err(error @ KubeconfigError::Parse(_)) => unreadable(error, None),
-        _ => anyhow!(
-            "found no usable kubeconfig, and not running in a cluster; set --kubeconfig or $KUBECONFIG"
+        _ => anyhow::Error::new(error).context(
+            "found no usable kubeconfig, and not running in a cluster; set --kubeconfig or $KUBECONFIG",
         ),
     }
 }

@@ -164,11 +164,8 @@ impl PreflightReconciler {
         let refused = urls.filter_map(|it| {
             let url = it.url.parse().ok()?;
             let text = refused_host(&self.settings.check_hosts, &url)?;
-            let problem = PreflightProblem {
-                reason: HOST_NOT_ALLOWED.to_owned(),
-                message: format!("the check {} cannot be measured: {text}", it.check),
-            };
-            Some((it.environment.to_owned(), problem))
+            let text = format!("the check {} cannot be measured: {text}", it.check);
+            Some((it.environment.to_owned(), problem(HOST_NOT_ALLOWED, &text)))
         });
         refused.collect()
     }
@@ -201,8 +198,13 @@ impl PreflightReconciler {
 }
 
 fn finding(failure: Failure) -> PreflightProblem {
+    problem(&failure.reason, &failure.message)
+}
+
+/// A problem whose text is not longer than the CRD allows.
+fn problem(reason: &str, message: &str) -> PreflightProblem {
     PreflightProblem {
-        reason: failure.reason,
-        message: failure.message.chars().take(1024).collect(),
+        reason: reason.to_owned(),
+        message: message.chars().take(1024).collect(),
     }
 }

@@ -13,7 +13,7 @@ mod verdicts;
 pub use runs::{fold_checks, measures_on, surplus_checks};
 pub use verdicts::CheckProgress;
 
-pub(crate) use retry::{checked_revision, retry};
+pub(crate) use retry::{checked_revision, retry, runs_somewhere};
 pub(crate) use rollback::{DerivedRollback, derived_rollback, not_possible};
 pub(crate) use runs::missing;
 pub(crate) use verdicts::{CheckStates, progress, remember, summary};

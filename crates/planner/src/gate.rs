@@ -106,14 +106,14 @@ pub(crate) fn is_asked_of_promotion(reason: HoldReason) -> bool {
     gates.any(|gate| matches!(gate.stage, GateStage::Promotion))
 }
 
-/// Whether requests for an environment wait while it is held for a stored reason: the gate is asked about the
-/// environment, whatever is to enter.
+/// Whether requests for an environment wait while it is held for a stored reason: the environment is suspended, or the
+/// gate is asked about the environment, whatever is to enter.
 pub fn holds_requests(reason: &str) -> bool {
     let mut reasons = HoldReason::ALL.iter();
     let gate = reasons.find(|it| it.word() == reason).map(|it| it.gate());
     let mut gates = GATES.iter().filter(|it| Some(it.name) == gate);
     let is_about_environment = |ask: &Ask| matches!(ask, Ask::Environment(_));
-    gates.any(|gate| gate.asks().iter().any(is_about_environment))
+    gates.any(|it| it.name == suspended::GATE.name || it.asks().iter().any(is_about_environment))
 }
 
 /// What a gate knows about an environment.

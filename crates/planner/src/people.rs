@@ -1,8 +1,11 @@
 //! Who decided about a promotion, and why it ended without an outcome, in words that CLI and dashboard share.
 
-use api::{Promotion, pipeline::RequestKind};
+use api::{Promotion, pipeline::RequestKind, promotion::Phase};
 
-use crate::plan::{cancelled_by, successor, withdrawal_clause};
+use crate::{
+    plan::{cancelled_by, successor, withdrawal_clause},
+    promotion_phase::phase_of,
+};
 
 /// Who requested, approved and rejected a promotion, with their notes; or that a failed check led to it.
 pub fn people(promotion: &Promotion) -> Vec<String> {
@@ -28,9 +31,16 @@ pub fn people(promotion: &Promotion) -> Vec<String> {
         .collect()
 }
 
-/// Why a promotion ended without an outcome, and by whom where that is known: `cancelled by ann`, `withdrawn: prod is
-/// to run another revision now`, `replaced by 2.1.0, requested by ann`. Nothing for others.
+/// Why a promotion ended without an outcome, and by whom where that is known: `cancelled by ann`, `withdrawn: it is
+/// no longer the next revision of prod`, `replaced by 2.1.0, requested by ann`. Nothing for others.
 pub fn ended_because(promotion: &Promotion, promotions: &[Promotion]) -> Option<String> {
+    // It may have got there, failed or been closed before it was replaced.
+    if matches!(
+        phase_of(promotion),
+        Some(Phase::Succeeded | Phase::Failed | Phase::Abandoned)
+    ) {
+        return None;
+    }
     let reason = promotion.spec.withdrawn.as_ref()?.reason.as_str();
     if let Some(by) = cancelled_by(promotion) {
         return Some(format!("cancelled by {by}"));

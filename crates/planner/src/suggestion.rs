@@ -3,7 +3,7 @@
 //! What failed or was rejected is never simply suggested: where people can request it nevertheless, its caution is
 //! named with it.
 
-use api::{Pipeline, pipeline::PipelineStatus};
+use api::{Pipeline, pipeline::PipelineStatus, promotion::Phase, revision::identity};
 
 use crate::{
     failure::environment_failure,
@@ -40,6 +40,10 @@ pub fn suggested_action(
         SummaryState::Suspended if !pipeline.spec.suspend => Some(SuggestedAction::Resume),
         SummaryState::Held | SummaryState::Failed => {
             let failure = environment_failure(pipeline, model, environment);
+            let failed = failure.as_ref().map(|it| it.revision);
+            if let Some(phase) = failed.and_then(|it| way_out(model, environment, it)) {
+                return (phase == Phase::AwaitingApproval).then_some(SuggestedAction::Approve);
+            }
             let earlier = failure.and_then(|failure| failure.rollback);
             let back = earlier.map(|earlier| SuggestedAction::RollBack(earlier.to_owned()));
             back.or_else(|| nevertheless(model, environment))
@@ -48,12 +52,19 @@ pub fn suggested_action(
     }
 }
 
+/// The phase of what brings another revision than the one that failed, such as a rollback that is on its way.
+fn way_out(model: &PipelineStatus, environment: &str, failed: &str) -> Option<Phase> {
+    let promotion = model.environments.get(environment)?.promotion.as_ref()?;
+    let is_another = identity(&promotion.revision) != identity(failed);
+    let phase = promotion.phase?;
+    (is_another && !phase.is_terminal()).then_some(phase)
+}
+
 /// The request that a hold leaves to people.
 fn nevertheless(model: &PipelineStatus, environment: &str) -> Option<SuggestedAction> {
     let status = model.environments.get(environment)?;
     let revision = status.hold.as_ref()?.requestable.clone()?;
-    let identity = api::revision::identity(&revision);
-    let caution = match caution(model, environment, identity) {
+    let caution = match caution(model, environment, identity(&revision)) {
         Some(REJECTED_HERE) => format!("was {REJECTED_HERE}"),
         known => known.unwrap_or("failed here").to_owned(),
     };

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeSet, io::Write};
 
-use api::Pipeline;
+use api::{Pipeline, names::ENVIRONMENT_LABEL};
 use futures::StreamExt;
 use jiff::Timestamp;
 use k8s_openapi::api::core::v1::Event;
@@ -226,11 +226,8 @@ impl EventFilter {
 
 /// Whether an event is about an environment, as Sluice annotates it.
 fn is_about(event: &Event, environment: &str) -> bool {
-    let key = format!("{}/environment", <Pipeline as kube::Resource>::group(&()));
-    event
-        .annotations()
-        .get(&key)
-        .is_some_and(|it| it == environment)
+    let annotated = event.annotations().get(ENVIRONMENT_LABEL);
+    annotated.is_some_and(|it| it == environment)
 }
 
 /// Whether the name of a promotion starts with that of the pipeline.

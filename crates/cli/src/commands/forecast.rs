@@ -67,6 +67,9 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
             for forecast in &all {
                 writeln!(out, "{}", shown(&forecast.text()))?;
             }
+            if let Some(only) = only.filter(|_| all.is_empty()) {
+                writeln!(out, "nothing is promoted into {only}")?;
+            }
             Ok(())
         },
     )

@@ -227,11 +227,12 @@ impl<'a> ObjectPrinter<'a> {
         }
     }
 
-    /// The objects of which something is shown that was not printed last.
+    /// The objects of which something is shown that was not printed last, and those that were deleted.
     fn changed(
         &mut self,
         kind: ListedKind,
         objects: Vec<DynamicObject>,
+        are_deleted: bool,
     ) -> anyhow::Result<Vec<DynamicObject>> {
         if !matches!(self.arguments.output, GetOutput::Table | GetOutput::Wide) {
             return Ok(objects);
@@ -242,8 +243,12 @@ impl<'a> ObjectPrinter<'a> {
             let mut table = self.rows(kind, vec![object.clone()])?;
             table.drop_ages();
             let row: Vec<_> = table.rows.into_iter().flatten().collect();
-            if self.printed.insert(key, row.clone()) != Some(row) {
+            let last = self.printed.insert(key.clone(), row.clone());
+            if are_deleted || last != Some(row) {
                 changed.push(object);
+            }
+            if are_deleted {
+                self.printed.remove(&key);
             }
         }
         Ok(changed)

@@ -54,7 +54,7 @@ async fn the_list_of_pipelines_says_what_is_frozen_and_what_waits() {
 async fn history_says_why_a_promotion_was_withdrawn() {
     let cluster = TestCluster::new().await;
     cluster.withdraw("NoLongerCandidate").await;
-    let why = "withdrawn: prod is to run another revision now";
+    let why = "withdrawn: it is no longer the next revision of prod";
     let history = cluster.prints(&["history", "web"]).await;
     assert!(history.contains(why), "{history}");
     let history = cluster.prints(&["history", "web", "-o", "json"]).await;

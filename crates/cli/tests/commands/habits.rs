@@ -2,6 +2,8 @@
 
 use std::process::Stdio;
 
+use api::Promotion;
+use kube::{Api, api::DeleteParams};
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, BufReader};
 
@@ -129,10 +131,19 @@ async fn get_watch_prints_objects_again_when_they_change() {
         .set_promotion_status(json!({"observedGeneration": 1}))
         .await;
     cluster.set_phase("Deploying").await;
-    let next = tokio::time::timeout(TIMEOUT, lines.next_line()).await;
-    let next = next.expect("a line in time").unwrap().unwrap();
+    let promotions: Api<Promotion> = Api::default_namespaced(cluster.client.clone());
+    let mut next = async || {
+        let next = tokio::time::timeout(TIMEOUT, lines.next_line()).await;
+        next.expect("a line in time").unwrap().unwrap()
+    };
     let expected = "web        prod          Deploying          2.0.0";
-    assert!(next.starts_with(expected), "{next}");
+    let changed = next().await;
+    assert!(changed.starts_with(expected), "{changed}");
+    // As kubectl does, it prints what is deleted a last time.
+    let parameters = DeleteParams::default();
+    promotions.delete("web-prod-1", &parameters).await.unwrap();
+    let last = next().await;
+    assert!(last.starts_with(expected), "{last}");
     child.kill().await.unwrap();
 }
 

@@ -212,8 +212,7 @@ async fn requests_are_written_where_the_planner_finds_them() {
         .await;
     assert_eq!(
         output,
-        "requested 2.0.0 in prod; the controller has not processed the request yet: \
-         2.0.0 waits for approval to enter prod; resolved by an approval of 2.0.0\n"
+        "requested 2.0.0 in prod; the controller has not processed the request yet\n"
     );
     let pipeline = cluster.pipeline().await;
     let written = request(&pipeline);

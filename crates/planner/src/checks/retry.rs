@@ -65,6 +65,12 @@ fn is_over(check: &CheckStatus) -> bool {
 /// Whether a check is kept only to say why its revision failed: the environment runs another one. Measured again, it
 /// would tell of that one.
 fn is_kept_only(status: &EnvironmentStatus, check: &CheckStatus) -> bool {
-    let runs = |target: &TargetStatus| target.revision.as_ref() == Some(&check.revision);
-    check.cause == CheckCause::Verify && !status.targets.iter().any(runs)
+    check.cause == CheckCause::Verify && !runs_somewhere(status, &check.revision)
+}
+
+/// Whether a target runs the revision, or a report says so of the environment.
+pub(crate) fn runs_somewhere(status: &EnvironmentStatus, revision: &str) -> bool {
+    let runs = |target: &TargetStatus| target.revision.as_deref() == Some(revision);
+    let reported = status.reported.as_ref();
+    status.targets.iter().any(runs) || reported.is_some_and(|it| it.revision == revision)
 }

@@ -17,8 +17,10 @@ use crate::{hold::Hold, plan::CandidateSource, time::Timestamp};
 pub enum GateVerdict {
     /// The revision may enter.
     Pass,
-    /// The revision may enter because a person requested it; the text says who.
+    /// The revision may enter because a person requested it, and the gate was not asked; the text says who.
     PassByRequest(String),
+    /// The gate is closed, and the override of a request passes it; the text says whose.
+    Overridden(String),
     /// The gate does not pass, and the revision may enter because a person's request skips it.
     Skipped(SkippedGate),
     /// Not known yet, because the revision is not known yet.
@@ -42,7 +44,11 @@ impl GateVerdict {
     /// The hold that people see; none where the gate passes.
     pub fn hold(self) -> Option<Hold> {
         match self {
-            Self::Pass | Self::PassByRequest(_) | Self::Skipped(_) | Self::NotAsked => None,
+            Self::Pass
+            | Self::PassByRequest(_)
+            | Self::Overridden(_)
+            | Self::Skipped(_)
+            | Self::NotAsked => None,
             Self::Wait(hold) | Self::Fail(hold) => Some(hold),
         }
     }
@@ -56,7 +62,7 @@ impl GateVerdict {
     pub const fn word(&self) -> &'static str {
         match self {
             Self::Pass => "pass",
-            Self::PassByRequest(_) => "requested",
+            Self::PassByRequest(_) | Self::Overridden(_) => "requested",
             Self::Skipped(_) => "skipped",
             Self::NotAsked => "unknown",
             Self::Wait(_) => "wait",
@@ -113,7 +119,7 @@ impl GateAnswer {
     pub fn message(&self) -> Option<String> {
         match &self.verdict {
             GateVerdict::Wait(hold) | GateVerdict::Fail(hold) => Some(hold.message()),
-            GateVerdict::PassByRequest(text) => Some(text.clone()),
+            GateVerdict::PassByRequest(text) | GateVerdict::Overridden(text) => Some(text.clone()),
             GateVerdict::Skipped(skipped) => Some(skipped.message()),
             GateVerdict::Pass | GateVerdict::NotAsked => None,
         }

@@ -52,7 +52,7 @@ fn ask_again(question: &PromotionQuestion<'_>) -> GateVerdict {
         ));
     }
     match overriding.filter(|_| is_needed && names.iter().any(|name| passes(name))) {
-        Some(overriding) => GateVerdict::PassByRequest(overriding.sentence()),
+        Some(overriding) => GateVerdict::Overridden(overriding.sentence()),
         None => GateVerdict::Pass,
     }
 }

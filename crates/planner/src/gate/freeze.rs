@@ -54,7 +54,7 @@ pub(crate) fn ask_again(question: &PromotionQuestion<'_>) -> GateVerdict {
     }
     let is_needed = passed.iter().any(|it| freeze::is_closed(it, now));
     match overriding.filter(|_| is_needed) {
-        Some(overriding) => GateVerdict::PassByRequest(overriding.sentence()),
+        Some(overriding) => GateVerdict::Overridden(overriding.sentence()),
         None => GateVerdict::Pass,
     }
 }
@@ -120,8 +120,10 @@ fn hold(
             format!("correcting or deleting the Freeze {name}"),
         );
     }
-    let pipeline = question.pipeline.metadata.name.as_deref();
-    let removals: Vec<_> = closed.iter().map(|it| removal(it, pipeline)).collect();
+    let removals: Vec<_> = closed
+        .iter()
+        .map(|it| removal(it, question.pipeline))
+        .collect();
     let environment = &question.environment.name;
     let opens_at = freeze::opens_at(asked, question.now);
     let resolved_by = match opens_at {
@@ -148,11 +150,13 @@ fn described(freezes: &[&CoveringFreeze]) -> String {
 }
 
 /// What ends a Freeze: the command, where `sluice freeze` created it.
-fn removal(freeze: &CoveringFreeze, pipeline: Option<&str>) -> String {
+fn removal(freeze: &CoveringFreeze, pipeline: &Pipeline) -> String {
     let namespace = freeze.namespace.as_ref();
     // Of another namespace, it can only be one of all pipelines.
-    let own = pipeline.filter(|_| namespace.is_none());
+    let own = pipeline.metadata.name.as_deref();
+    let own = own.filter(|_| namespace.is_none());
     let own = own.map(|name| (Some(name), name, ""));
+    let namespace = namespace.or(pipeline.metadata.namespace.as_ref());
     let in_namespace = namespace.map(|it| format!(" -n {it}"));
     let in_namespace = in_namespace.unwrap_or_default();
     for (scope, word, flag) in own.into_iter().chain([(None, "--all", "-e ")]) {
@@ -182,8 +186,7 @@ pub fn frozen_and_removal(
     };
     let closed = freezes.iter().filter(|it| freeze::is_closed(it, now));
     let closed: Vec<_> = closed.filter(is_meant).collect();
-    let name = pipeline.metadata.name.as_deref();
-    let removals: Vec<_> = closed.iter().map(|it| removal(it, name)).collect();
+    let removals: Vec<_> = closed.iter().map(|it| removal(it, pipeline)).collect();
     let by = described(&closed);
     (!closed.is_empty()).then(|| format!("frozen by {by}, resolved by {}", list(&removals)))
 }

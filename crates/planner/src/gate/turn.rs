@@ -35,14 +35,21 @@ fn ask(question: &SiteQuestion<'_>) -> GateVerdict {
 fn lost_request(question: &SiteQuestion<'_>) -> Option<Hold> {
     let last = question.site.promotions.last()?;
     let is_requested = question.wanted.kind().is_some();
-    if is_requested || !is_lost_request(last) {
+    let has_arrived = || question.site.runs(&last.spec.revision);
+    if is_requested || !is_lost_request(last) || has_arrived() {
         return None;
     }
-    let revision = last.spec.shown_revision();
+    let (revision, wanted) = (last.spec.shown_revision(), question.wanted.shown());
+    let resolved_by = match revision == wanted {
+        true => format!("a request for {revision}"),
+        false => format!("a request for {revision} or {wanted}"),
+    };
+    let sentence =
+        format!("{revision}, which a person requested, was in progress when its status was lost");
     Some(Hold::new(
         HoldReason::RequestUnderWay,
-        format!("{revision}, which a person requested, was in progress when its status was lost"),
-        format!("a request for {revision} or {}", question.wanted.shown()),
+        sentence,
+        resolved_by,
     ))
 }
 

@@ -11,7 +11,7 @@ use crate::{
     attempt::CHECK_FAILED,
     checks,
     promotion_phase::{is_unmerged, names_revision, phase_of},
-    site::site_of,
+    site::{site_of, site_of_key, target_key},
     time::Timestamp,
     version_order,
 };
@@ -85,12 +85,24 @@ fn can_be_retried(input: &PlanInput<'_>, promotion: &Promotion) -> bool {
         && !has_moved_on(input, promotion)
 }
 
-/// Whether its environment runs something newer, by whatever means: then it is not tried again but requested.
+/// Whether its site runs something newer than it and than what it was to replace, by whatever means: then it is not
+/// tried again but requested.
 fn has_moved_on(input: &PlanInput<'_>, promotion: &Promotion) -> bool {
-    let failed = promotion.spec.shown_revision();
-    let targets = input.targets(&promotion.spec.environment).iter();
-    let mut running = targets.filter_map(TargetStatus::shown_revision);
-    running.any(|running| version_order::is_older(&failed, &running))
+    let (spec, home) = (&promotion.spec, input.namespace());
+    let replaced = spec.replaces.as_deref().map(|it| input.version_of(it));
+    let own: Vec<_> = [spec.shown_revision()]
+        .into_iter()
+        .chain(replaced)
+        .collect();
+    let is_newer = |running: String| own.iter().all(|it| version_order::is_older(it, &running));
+    let is_there = |target: &&TargetStatus| {
+        let site = site_of_key(&spec.environment, &target_key(target, home));
+        spec.target.is_none() || site == site_of(spec, home)
+    };
+    let targets = input.targets(&spec.environment).iter().filter(is_there);
+    targets
+        .filter_map(TargetStatus::shown_revision)
+        .any(is_newer)
 }
 
 fn is_last_of_site(input: &PlanInput<'_>, promotion: &Promotion) -> bool {
@@ -105,9 +117,9 @@ fn is_last_of_site(input: &PlanInput<'_>, promotion: &Promotion) -> bool {
 fn is_checked_where_it_runs(input: &PlanInput<'_>, promotion: &Promotion) -> bool {
     let status = promotion.status.as_ref();
     let reason = status.and_then(|status| status.reason.as_deref());
-    let mut targets = input.targets(&promotion.spec.environment).iter();
-    let is_running = targets.any(|it| it.revision.as_ref() == Some(&promotion.spec.revision));
-    reason == Some(CHECK_FAILED) && is_running
+    let environment = input.status(&promotion.spec.environment);
+    let is_running = |it| checks::runs_somewhere(it, &promotion.spec.revision);
+    reason == Some(CHECK_FAILED) && environment.is_some_and(is_running)
 }
 
 /// Why there is nothing to retry. What only waits for its next attempt is retried without a request; what failed

@@ -17,6 +17,7 @@ use super::{
     site::{SiteDecision, SitePlanner, WantedRevision},
 };
 use crate::{
+    attempt::STRATEGY_CHANGED,
     gate::approvals::ApprovalQuestion,
     promotion_diff::source_range_of_new,
     promotion_phase::{is_deploying, is_unmerged, is_verifying, name_of, shown_by},
@@ -186,7 +187,7 @@ fn end_for_successor(old: &Promotion, new: &Promotion, by: &str) -> Step {
     }
     Step::WithdrawPromotion {
         name,
-        reason: "StrategyChanged".to_owned(),
+        reason: STRATEGY_CHANGED.to_owned(),
     }
 }
 

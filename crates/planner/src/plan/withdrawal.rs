@@ -1,5 +1,7 @@
 //! Why promotions are withdrawn: the words that their spec holds, and what people read.
 
+use crate::attempt::STRATEGY_CHANGED;
+
 /// Another revision is to be promoted into the site, or what runs there stays.
 pub(super) const NO_LONGER_CANDIDATE: &str = "NoLongerCandidate";
 /// The environment or the target was removed from the pipeline.
@@ -10,9 +12,12 @@ pub(crate) const ROLLED_BACK: &str = "RolledBack";
 /// The reason of a withdrawal as people read it, as a clause.
 pub(crate) fn withdrawal_clause(reason: &str, environment: &str) -> String {
     match reason {
-        NO_LONGER_CANDIDATE => format!("{environment} is to run another revision now"),
+        NO_LONGER_CANDIDATE => format!("it is no longer the next revision of {environment}"),
         SITE_GONE => {
             format!("the pipeline has no environment {environment}, or no such target, any more")
+        }
+        STRATEGY_CHANGED => {
+            "its strategy was edited, and a promotion with the new one replaces it".to_owned()
         }
         ROLLED_BACK => format!("somebody requested a rollback of {environment}"),
         reason => match reason.split_once(": ") {
@@ -35,12 +40,19 @@ mod tests {
     #[test]
     fn people_read_a_clause() {
         for (reason, expected) in [
-            (NO_LONGER_CANDIDATE, "prod is to run another revision now"),
+            (
+                NO_LONGER_CANDIDATE,
+                "it is no longer the next revision of prod",
+            ),
             (
                 SITE_GONE,
                 "the pipeline has no environment prod, or no such target, any more",
             ),
             (ROLLED_BACK, "somebody requested a rollback of prod"),
+            (
+                STRATEGY_CHANGED,
+                "its strategy was edited, and a promotion with the new one replaces it",
+            ),
             (
                 "OlderThanRunning: prod runs 2.0.0, which is newer than 1.0.0",
                 "prod runs 2.0.0, which is newer than 1.0.0",

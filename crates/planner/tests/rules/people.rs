@@ -102,7 +102,8 @@ fn a_promotion_that_ended_without_an_outcome_says_why() {
          promotion prod 1.5.0 Withdrawn withdrawn
          promotion prod 1.6.0 Superseded superseded
          promotion prod 1.7.0 Withdrawn cancelled
-         promotion prod 2.0.0 Succeeded asked r1 asker ann",
+         promotion prod 2.0.0 Succeeded asked r1 asker ann
+         promotion prod 1.8.0 Failed withdrawn",
     );
     let successor = world.promotions[3].metadata.name.clone().unwrap();
     let reason = planner::superseded_by(&successor);
@@ -113,9 +114,10 @@ fn a_promotion_that_ended_without_an_outcome_says_why() {
     assert_eq!(
         ended,
         [
-            Some("withdrawn: prod is to run another revision now"),
+            Some("withdrawn: it is no longer the next revision of prod"),
             Some("replaced by 2.0.0, requested by ann"),
             Some("cancelled by ada"),
+            None,
             None
         ]
     );
@@ -130,7 +132,7 @@ fn explain_says_why_the_last_promotion_was_withdrawn() {
     let model = planner::apply(&world.plan(), &world.model(), now());
     let text = planner::explain(&world.pipeline, &model, &world.plan());
     let line = "  promotion of 2.0.0: Withdrawn\n  \
-                because: it was withdrawn: prod is to run another revision now [Withdrawn]";
+                because: it was withdrawn: it is no longer the next revision of prod [Withdrawn]";
     assert!(text.contains(line), "{text}");
     let message = planner::environment_message(model.environments.get("prod"));
     assert_eq!(message, None, "that says nothing about what runs");

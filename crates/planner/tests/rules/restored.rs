@@ -127,6 +127,18 @@ fn a_lost_request_is_replaced_by_a_request_only() {
         "RequestUnderWay: 2.0.0, which a person requested, was in progress when its status was lost; \
          a request for 2.0.0 or 3.0.0"
     );
+    let holds = |drawing: &str| {
+        let (mut world, _) = restored(drawing);
+        end(&mut world);
+        world.plan().environments["prod"].hold.clone()
+    };
+    let same = holds(&drawing.replace("dev[3.0.0 ok]", "dev[2.0.0 ok]")).unwrap();
+    assert_eq!(same.resolved_by, "a request for 2.0.0");
+    // It got there by other means.
+    assert_eq!(
+        holds(&drawing.replace("1.0.0 ok on c2", "2.0.0 ok on c2")),
+        None
+    );
     let mut requested = draw(&format!("{drawing}\nrequest prod Promote 3.0.0 r2"));
     end(&mut requested);
     let steps = format!("{:?}", requested.plan().steps);

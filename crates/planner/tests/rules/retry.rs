@@ -37,6 +37,24 @@ fn what_failed_last_can_be_retried() {
             "nothing",
         ),
         ("dev[2.0.0 ok] > prod[2.0.0 ok]".to_owned(), "nothing"),
+        // A rollback that failed is tried again while what it was to replace runs.
+        (
+            format!("dev[3.0.0 ok] > prod[3.0.0 ok]\n{failed} asked r0 back instead 3.0.0"),
+            "promotion of 2.0.0",
+        ),
+        (
+            format!("dev[4.0.0 ok] > prod[4.0.0 ok]\n{failed} asked r0 back instead 3.0.0"),
+            "nothing",
+        ),
+        // What another target runs says nothing about this one.
+        (
+            format!("dev[2.0.0 ok] > prod{{per target}}[1.0.0 ok, 3.0.0 ok]\n{failed} at - prod-1"),
+            "promotion of 2.0.0",
+        ),
+        (
+            format!("dev[2.0.0 ok] > prod{{per target}}[3.0.0 ok, 1.0.0 ok]\n{failed} at - prod-1"),
+            "nothing",
+        ),
     ] {
         check(&drawing, expected);
     }
@@ -47,6 +65,11 @@ fn checks_can_be_retried_while_their_revision_is_there() {
     for (drawing, expected) in [
         (
             "dev[2.0.0 ok] > prod{verify smoke}[2.0.0 ok]\ncheck prod smoke 2.0.0 Failed",
+            "checks of 2.0.0",
+        ),
+        // Nobody watches its targets: a report says what runs there.
+        (
+            "dev[2.0.0 ok] > prod{verify smoke}[- broken told]\nreported prod 2.0.0\ncheck prod smoke 2.0.0 Failed",
             "checks of 2.0.0",
         ),
         (

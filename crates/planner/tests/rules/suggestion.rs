@@ -30,6 +30,21 @@ fn what_helps_is_suggested() {
         ),
         ("dev[2.0.0 ok] > prod{suspended}[1.0.0 ok]", "resume"),
         ("dev[2.0.0 ok] > prod[1.0.0 ok]\nsuspend", "nothing"),
+        // The way back from what failed is there already.
+        (
+            "dev[2.0.0 ok] > prod{manual}[1.0.0 broken failed 2.0.0]
+             fails prod 2.0.0 1h
+             ran prod 1.0.0
+             promotion prod 1.0.0 AwaitingApproval asked r0 back instead 2.0.0",
+            "approve",
+        ),
+        (
+            "dev[2.0.0 ok] > prod[1.0.0 broken failed 2.0.0]
+             fails prod 2.0.0 1h
+             ran prod 1.0.0
+             promotion prod 1.0.0 WaitingForMerge asked r0 back instead 2.0.0",
+            "nothing",
+        ),
         // It waits for its source: no command helps.
         ("dev[2.0.0 broken] > prod[1.0.0 ok]", "nothing"),
     ] {

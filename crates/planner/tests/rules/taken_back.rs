@@ -54,6 +54,18 @@ fn a_rollback_can_be_requested_again_after_it_was_rejected() {
     );
 }
 
+/// Nobody who approves it the second time is told that it was rejected.
+#[test]
+fn a_rollback_that_was_rejected_brings_no_caution() {
+    let rejected = format!("{REQUESTED} Abandoned rejected-by ann asked r0 back instead 2.0.0");
+    let world = draw(&format!(
+        "{rejected}\nhandled prod r1\npromotion prod 1.0.0 #1 AwaitingApproval asked r1 asker ada back instead 2.0.0"
+    ));
+    let again = &world.promotions[1];
+    let caution = planner::promotion_caution(again, &world.pipeline, &world.promotions);
+    assert_eq!(caution, None);
+}
+
 #[test]
 fn what_comes_next_goes_on_after_a_rollback_was_rejected() {
     let newer = REQUESTED.replace("dev[2.0.0 ok] > prod{manual}", "dev[3.0.0 ok] > prod");

@@ -87,8 +87,8 @@ impl Rights {
         let mut text = format!("may {may}");
         if !self.elsewhere.is_empty() {
             text += &format!(
-                "; may {} on the dashboard and by REST only: the commands edit the Pipeline, which \
-                 pipeline-controller-editor allows",
+                "; may {} on the dashboard and by REST only: the commands edit the Pipeline or \
+                 the Promotion, which needs the right to patch it",
                 self.elsewhere.join(", ")
             );
         }

@@ -33,6 +33,7 @@ pub(super) async fn follow(
     let mut printed = PrintedVersions::new();
     let mut is_first_list = true;
     while let Some(event) = events.next().await {
+        let is_deleted = matches!(event, Ok(watcher::Event::Delete(_)));
         let changed = match event {
             Ok(event) => {
                 failures = 0;
@@ -49,7 +50,7 @@ pub(super) async fn follow(
             .into_iter()
             .filter(|object| selection.covers(&object.name_any()) && is_new(object, &mut printed));
         let new: Vec<_> = new.map(|object| tidy(object, &resource)).collect();
-        let new = printer.changed(selection.kind, new)?;
+        let new = printer.changed(selection.kind, new, is_deleted)?;
         printer.print(selection.kind, new, out)?;
         out.flush()?;
     }

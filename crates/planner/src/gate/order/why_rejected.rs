@@ -7,7 +7,7 @@ use api::{
 };
 
 use crate::{
-    plan::{cancelled_by, was_taken_back},
+    plan::{cancelled_by, rejects_revision, was_taken_back},
     promotion_phase::{is_rejected, phase_of},
 };
 
@@ -87,7 +87,11 @@ impl RejectedRevision<'_> {
         has_ended && is_known && !running.any(|it| *it == rollback.spec.revision)
     }
 
+    /// Who takes a rollback back does not reject what it was to bring.
     fn told_by_own(&self, promotion: &Promotion) -> Option<String> {
+        if !rejects_revision(promotion, self.status) {
+            return None;
+        }
         let (shown, environment) = (self.shown, self.environment);
         let rejection = promotion.spec.rejection.as_ref();
         if let Some(rejection) = rejection.filter(|_| is_rejected(promotion)) {

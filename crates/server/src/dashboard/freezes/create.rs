@@ -23,6 +23,10 @@ const MAX_NAMESPACES: usize = 100;
 /// How many names of pipelines are suggested.
 const MAX_SUGGESTIONS: usize = 200;
 
+/// What `--freeze-namespace` means.
+const OF_ALL_NAMESPACES: &str =
+    "In the namespace of Sluice's controller, a freeze covers every pipeline of every namespace.";
+
 /// The form behind its button; empty for viewers who may not create one.
 pub(super) async fn create_form(
     app_state: &Arc<AppState>,
@@ -74,6 +78,7 @@ fn form(namespaces: &[String], pipelines: &BTreeSet<String>, csrf: &str) -> Elem
         ))
         .child(text("freeze-pipeline", "pipeline").with("list", "freeze-pipelines"))
         .child(tag("datalist").id("freeze-pipelines").children(suggestions))
+        .child(tag("p").class("dim").text(OF_ALL_NAMESPACES))
         .child(label("freeze-environment", "Environment (empty: all)"))
         .child(text("freeze-environment", "environment"));
     details(scope)

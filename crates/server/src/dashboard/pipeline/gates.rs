@@ -193,7 +193,9 @@ impl GateLabels<'_> {
             mark => mark,
         };
         let (sentence, opens_at) = match &answer.verdict {
-            GateVerdict::PassByRequest(text) => (Some(text.clone()), None),
+            GateVerdict::PassByRequest(text) | GateVerdict::Overridden(text) => {
+                (Some(text.clone()), None)
+            }
             GateVerdict::Skipped(skipped) => (Some(skipped.hold.sentence.clone()), None),
             // What resolves it is said beside the list.
             GateVerdict::Wait(hold) | GateVerdict::Fail(hold) => {

@@ -14,6 +14,8 @@ pub(in crate::dashboard::pipeline) enum GateMark {
     FailureSkipped,
     /// It does not pass yet, and a person's request skips it.
     WaitSkipped,
+    /// It is closed, and an override passes it.
+    Overridden,
     /// A person's request passes it, and its own answer is not known.
     ByRequest,
     /// The revision is not known yet.
@@ -29,6 +31,7 @@ impl GateMark {
         match verdict {
             GateVerdict::Pass => Self::Passed,
             GateVerdict::PassByRequest(_) => Self::ByRequest,
+            GateVerdict::Overridden(_) => Self::Overridden,
             GateVerdict::Skipped(skipped) if skipped.has_failed => Self::FailureSkipped,
             GateVerdict::Skipped(_) => Self::WaitSkipped,
             GateVerdict::NotAsked => Self::NotAsked,
@@ -49,7 +52,10 @@ impl GateMark {
 
     /// Whether a request passes it although it is known not to pass.
     pub(super) fn is_skipped(self) -> bool {
-        matches!(self, Self::FailureSkipped | Self::WaitSkipped)
+        matches!(
+            self,
+            Self::FailureSkipped | Self::WaitSkipped | Self::Overridden
+        )
     }
 
     /// Whether a request passes it, whatever is known about it.
@@ -63,7 +69,7 @@ impl GateMark {
             Self::Waits => "waits",
             Self::Failed => "closed",
             Self::Closed => "stopped",
-            Self::FailureSkipped | Self::WaitSkipped => "skipped",
+            Self::FailureSkipped | Self::WaitSkipped | Self::Overridden => "skipped",
             Self::Idle => "idle",
             Self::ByRequest | Self::NotAsked | Self::NotRequired => "later",
         }
@@ -77,6 +83,7 @@ impl GateMark {
             Self::Closed => "closed",
             Self::FailureSkipped => "failed, skipped",
             Self::WaitSkipped => "not passed, skipped",
+            Self::Overridden => "overridden",
             Self::ByRequest => "not asked",
             Self::NotAsked => "not asked yet",
             Self::Idle => "nothing to do",
@@ -115,6 +122,11 @@ mod tests {
                 GateVerdict::PassByRequest("passed by request of ann".to_owned()),
                 "later",
                 "not asked",
+            ),
+            (
+                GateVerdict::Overridden("overridden by ann: urgent".to_owned()),
+                "skipped",
+                "overridden",
             ),
         ] {
             let mark = GateMark::of(&verdict);

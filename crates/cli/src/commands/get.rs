@@ -9,7 +9,7 @@ pub(super) use rows::{people, phase};
 
 use std::{collections::BTreeMap, io::Write};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow};
 use clap::ValueEnum;
 use kube::{
     Api, ResourceExt,
@@ -138,18 +138,25 @@ async fn list(
         .map_err(|error| cluster_error(&format!("list {}", resource.plural), error))?
         .items;
     let all: Vec<_> = all.into_iter().map(|it| tidy(it, &resource)).collect();
+    select(selection, &cluster.namespace, &all)
+}
+
+/// Those that are named; without names, all.
+fn select(
+    selection: &Selection,
+    namespace: &str,
+    all: &[DynamicObject],
+) -> anyhow::Result<Vec<DynamicObject>> {
     if selection.names.is_empty() {
-        return Ok(all);
+        return Ok(all.to_vec());
     }
-    let mut named = Vec::new();
-    for name in &selection.names {
+    let named = selection.names.iter().map(|name| {
         let found = all.iter().find(|object| object.name_any() == *name);
-        let Some(object) = found else {
-            bail!("{}", missing(&resource, &cluster.namespace, name, &all));
-        };
-        named.push(object.clone());
-    }
-    Ok(named)
+        let resource = selection.kind.resource();
+        let missing = || anyhow!("{}", missing(&resource, namespace, name, all));
+        found.cloned().ok_or_else(missing)
+    });
+    named.collect()
 }
 
 fn api_of(cluster: &Cluster, resource: &ApiResource, is_everywhere: bool) -> Api<DynamicObject> {
@@ -286,8 +293,12 @@ impl<'a> ObjectPrinter<'a> {
         objects: Vec<DynamicObject>,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
-        let table = self.rows(kind, objects)?;
-        Ok(self.table.write(out, &table.header, &table.rows)?)
+        let ResourceTable { header, rows, .. } = self.rows(kind, objects)?;
+        let environments = header.iter().position(|it| *it == rows::ENVIRONMENTS);
+        Ok(match environments {
+            Some(index) => self.table.write_below(out, (&header, rows), index),
+            None => self.table.write(out, &header, &rows),
+        }?)
     }
 
     /// The columns that are asked for.

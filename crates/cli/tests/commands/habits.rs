@@ -507,15 +507,18 @@ async fn errors_do_not_repeat_themselves() {
         listener.local_addr().unwrap().port()
     };
     let file = kubeconfig(&folder, &format!("http://127.0.0.1:{port}"));
-    let typed = ["--kubeconfig", &file, "get", "pipelines"];
-    let output = offline(&typed).await;
-    assert_eq!(output.code, 1);
-    let parts: Vec<&str> = output.err.trim().split(": ").collect();
-    let distinct: std::collections::BTreeSet<&&str> = parts.iter().collect();
-    assert_eq!(parts.len(), distinct.len(), "{}", output.err);
-    assert!(
-        output.err.contains("the cluster does not respond"),
-        "{}",
-        output.err
-    );
+    for typed in [&["get", "pipelines"][..], &["get", "pipelines", "--watch"]] {
+        let output = offline(&[&["--kubeconfig", &file], typed].concat()).await;
+        assert_eq!(output.code, 1);
+        let last = output.err.trim().lines().last().unwrap_or_default();
+        let parts: Vec<&str> = last.split(": ").collect();
+        let distinct: std::collections::BTreeSet<&&str> = parts.iter().collect();
+        assert_eq!(parts.len(), distinct.len(), "{}", output.err);
+        assert!(
+            last.contains("the cluster does not respond"),
+            "{}",
+            output.err
+        );
+        assert!(!last.contains("client error"), "{}", output.err);
+    }
 }

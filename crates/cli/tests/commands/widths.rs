@@ -162,8 +162,12 @@ async fn no_line_is_wider_than_the_terminal() {
                 &["tree", "web"],
                 "production-of-the-shop-in-europe-west-3-second-half",
             ),
-            (&["get", "all"], "NAME"),
-            (&["get", "pipelines,promotions,freezes", "-A"], "NAME"),
+            (&["get", "all"], "dev 2.0.0 > prod 1.0.0"),
+            (
+                &["get", "pipelines,promotions,freezes", "-A"],
+                "dev 2.0.0 > prod 1.0.0",
+            ),
+            (&["triggers", "web"], "takes reports of what runs in prod"),
             (&["version"], "sluice"),
             (
                 &["freeze", "web", "-e", "prod", "--reason", REASON],

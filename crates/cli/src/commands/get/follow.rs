@@ -11,7 +11,7 @@ use kube::{
 
 use super::{
     super::{cluster::Cluster, watch::handle_error},
-    Arguments, ObjectPrinter, Selection, api_of, tidy,
+    Arguments, ObjectPrinter, Selection, api_of, select, tidy,
 };
 
 /// The resourceVersion of each object that has been printed, by namespace and name.
@@ -36,9 +36,17 @@ pub(super) async fn follow(
         let is_deleted = matches!(event, Ok(watcher::Event::Delete(_)));
         let changed = match event {
             Ok(event) => {
-                failures = 0;
-                is_first_list &= !matches!(event, watcher::Event::InitDone);
-                changed_objects(event, &mut listed)
+                // Every attempt to list begins with this event, also one that fails.
+                if !matches!(event, watcher::Event::Init) {
+                    failures = 0;
+                }
+                let changed = changed_objects(&event, &mut listed);
+                if is_first_list && matches!(event, watcher::Event::InitDone) {
+                    // Fails if an object that was named does not exist.
+                    select(selection, &cluster.namespace, &changed)?;
+                    is_first_list = false;
+                }
+                changed
             }
             Err(error) => {
                 failures += 1;
@@ -59,7 +67,7 @@ pub(super) async fn follow(
 
 /// The objects to print after an event: the whole list when it is complete.
 fn changed_objects(
-    event: watcher::Event<DynamicObject>,
+    event: &watcher::Event<DynamicObject>,
     listed: &mut Vec<DynamicObject>,
 ) -> Vec<DynamicObject> {
     match event {
@@ -68,11 +76,11 @@ fn changed_objects(
             Vec::new()
         }
         watcher::Event::InitApply(object) => {
-            listed.push(object);
+            listed.push(object.clone());
             Vec::new()
         }
         watcher::Event::InitDone => std::mem::take(listed),
-        watcher::Event::Apply(object) | watcher::Event::Delete(object) => vec![object],
+        watcher::Event::Apply(object) | watcher::Event::Delete(object) => vec![object.clone()],
     }
 }
 

@@ -11,6 +11,7 @@ use crate::{
     hold::{HoldReason, closed_label, hold_label, list, waits_further},
     hook::{how_to_sign, unsigned_report},
     inputs,
+    overview::preflight_text,
     plan::{EnvironmentPlan, Plan, Step},
     release::{failed_release, failed_revision, failure_message, running},
     rollout::summary_text,
@@ -89,6 +90,7 @@ fn environment_text(
     if let Some(says) = plan.environments.get(name) {
         lines.extend(plan_lines(pipeline, environment, (says, targets), plan));
     }
+    lines.extend(preflight_text(model, name).map(|text| format!("  {text}")));
     lines.join("\n")
 }
 

@@ -74,6 +74,25 @@ pub fn hold_text(model: &PipelineStatus, environment: &str, now: Timestamp) -> O
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
+/// What a promotion into an environment would fail at, as the preflight check found; nothing where the environment
+/// waits for the same already.
+pub fn preflight_text(model: &PipelineStatus, environment: &str) -> Option<String> {
+    let problem = model.preflight.get(environment)?;
+    let status = model.environments.get(environment);
+    let held = status.and_then(|it| it.hold.as_ref());
+    let held = held.map(|it| it.message.as_str());
+    let promotion = status.and_then(|it| it.promotion.as_ref());
+    let promotion = promotion.and_then(|it| it.message.as_deref());
+    let mut told = held.into_iter().chain(promotion);
+    let is_told = told.any(|it| it.contains(&problem.message));
+    (!is_told).then(|| {
+        format!(
+            "a promotion would fail: {} [{}]",
+            problem.message, problem.reason
+        )
+    })
+}
+
 /// The revisions that the targets of an environment run, with failed releases; `-` where none is known.
 pub fn running_revisions(status: Option<&EnvironmentStatus>) -> String {
     let targets = status.map(|it| it.targets.as_slice()).unwrap_or_default();

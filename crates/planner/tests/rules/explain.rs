@@ -172,6 +172,25 @@ fn says_what_is_wrong_with_the_pipeline() {
 
 /// 200 clusters, one environment: what people read stays a few short lines.
 #[test]
+fn what_a_promotion_would_fail_at_is_said_once() {
+    let world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]");
+    let mut model = world.model();
+    let problem =
+        serde_json::json!({"reason": "SecretMissing", "message": "there is no Secret a/b"});
+    let problem = serde_json::from_value(problem).unwrap();
+    model.preflight.insert("prod".to_owned(), problem);
+    let text = planner::explain(&world.pipeline, &model, &world.plan());
+    let expected = "\n  a promotion would fail: there is no Secret a/b [SecretMissing]";
+    assert!(text.contains(expected), "{text}");
+    let status = model.environments.entry("prod".to_owned()).or_default();
+    let promotion = serde_json::json!({
+        "name": "p", "revision": "2.0.0", "message": "there is no Secret a/b; resolved by writing it",
+    });
+    status.promotion = Some(serde_json::from_value(promotion).unwrap());
+    assert_eq!(planner::preflight_text(&model, "prod"), None);
+}
+
+#[test]
 fn a_fleet_stays_readable() {
     let fleet = |lagging: usize, dead: usize| {
         let target = |index: usize| match index {

@@ -31,7 +31,7 @@ Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the 
 with --wait)";
 
 /// Flags with a value that may stand before the command.
-const LEADING_FLAGS: [&str; 6] = [
+pub(crate) const LEADING_FLAGS: [&str; 6] = [
     "--kubeconfig",
     "--context",
     "--namespace",
@@ -40,7 +40,7 @@ const LEADING_FLAGS: [&str; 6] = [
     "--as-group",
 ];
 /// Flags without a value that may stand before the command.
-const LEADING_SWITCHES: [&str; 2] = ["--all-namespaces", "-A"];
+pub(crate) const LEADING_SWITCHES: [&str; 2] = ["--all-namespaces", "-A"];
 
 /// Promotes releases through environments for teams on Flux
 #[derive(Debug, Parser)]

@@ -70,7 +70,9 @@ fn resolution(phase: Phase, reason: &str) -> Option<&'static str> {
         }
         "ArtifactNotFound" => "resolved by pushing the artifact to that repository again",
         "NoArtifact" => "resolved by an app that Flux gets from an OCIRepository",
-        CHECK_FAILED if phase.is_terminal() => "resolved by a newer revision, or by `sluice retry`",
+        CHECK_FAILED if phase.is_terminal() => {
+            "resolved by a newer revision, or by a retry of the checks"
+        }
         DEPLOY_FAILED => "resolved by mending the deployment, or by a newer revision",
         "SecretMissing" | "SecretForbidden" | "InvalidCredentials" => {
             "resolved by writing the Secret that secretRef names, with the keys the strategy needs"

@@ -90,8 +90,10 @@ fn environment_text(
     if let Some(says) = plan.environments.get(name) {
         lines.extend(plan_lines(pipeline, environment, (says, targets), plan));
     }
-    lines.extend(preflight_text(model, name).map(|text| format!("  {text}")));
-    lines.join("\n")
+    let told = lines.join("\n");
+    let preflight = preflight_text(model, name, &told);
+    let preflight = preflight.map(|text| format!("\n  {text}"));
+    told + &preflight.unwrap_or_default()
 }
 
 /// Which environments it comes after, where the list does not say so.

@@ -182,12 +182,8 @@ fn what_a_promotion_would_fail_at_is_said_once() {
     let text = planner::explain(&world.pipeline, &model, &world.plan());
     let expected = "\n  a promotion would fail: there is no Secret a/b [SecretMissing]";
     assert!(text.contains(expected), "{text}");
-    let status = model.environments.entry("prod".to_owned()).or_default();
-    let promotion = serde_json::json!({
-        "name": "p", "revision": "2.0.0", "message": "there is no Secret a/b; resolved by writing it",
-    });
-    status.promotion = Some(serde_json::from_value(promotion).unwrap());
-    assert_eq!(planner::preflight_text(&model, "prod"), None);
+    let told = "because: there is no Secret a/b [SecretMissing]";
+    assert_eq!(planner::preflight_text(&model, "prod", told), None);
 }
 
 #[test]

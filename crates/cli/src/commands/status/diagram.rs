@@ -206,7 +206,7 @@ fn remarks(
     }
     texts.extend(further_gates(status));
     texts.extend(promotion(status));
-    texts.extend(planner::preflight_text(&model, name));
+    texts.extend(planner::preflight_text(&model, name, &texts.join("\n")));
     for (target, name) in status.targets.iter().zip(target_names(&status.targets)) {
         let error = target.error.clone();
         let error = error.or_else(|| planner::failed_release(target));

@@ -41,7 +41,8 @@ fn holds(pipeline: &Pipeline, now: Timestamp) -> Vec<String> {
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
     let holds = names.flat_map(|name| {
         let hold = planner::hold_text(&model, name, now);
-        let texts = [hold, planner::preflight_text(&model, name)];
+        let told = hold.clone().unwrap_or_default();
+        let texts = [hold, planner::preflight_text(&model, name, &told)];
         let texts = texts.into_iter().flatten();
         texts.map(move |text| format!("{name}: {text}"))
     });

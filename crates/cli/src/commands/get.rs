@@ -234,6 +234,18 @@ impl<'a> ObjectPrinter<'a> {
         }
     }
 
+    /// Prints the objects that [`Self::changed`] returns.
+    fn print_changed(
+        &mut self,
+        kind: ListedKind,
+        (objects, are_deleted): (Vec<DynamicObject>, bool),
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let changed = self.changed(kind, objects, are_deleted)?;
+        self.print(kind, changed, out)?;
+        Ok(out.flush()?)
+    }
+
     /// The objects of which something is shown that was not printed last, and those that were deleted.
     fn changed(
         &mut self,

@@ -38,6 +38,13 @@ async fn cluster_flags_stand_before_or_after_the_command() {
         .prints(&["-A", "get", "pipelines", "-o", "name"])
         .await;
     assert_eq!(before, everywhere);
+    for typed in [
+        &["-o", "name", "get", "pipelines"][..],
+        &["-oname", "--no-headers", "get", "pipelines"],
+        &["--output=name", "-n", "default", "get", "pipelines"],
+    ] {
+        assert_eq!(cluster.prints(typed).await, before, "{typed:?}");
+    }
     let impersonated = cluster.run(&["--as", "ann", "get", "pipelines"]).await;
     let after = cluster.run(&["get", "pipelines", "--as", "ann"]).await;
     assert_eq!(impersonated.err, after.err);
@@ -47,7 +54,7 @@ async fn cluster_flags_stand_before_or_after_the_command() {
         (&["-n"][..], "-n needs a value, and then a command"),
         (
             &["-n", "shop"],
-            "-n needs a command, such as `sluice -n shop status`",
+            "-n needs a command, such as `sluice -n shop get pipelines`",
         ),
         (&["-A"], "-A needs a command"),
     ] {

@@ -158,6 +158,7 @@ async fn no_line_is_wider_than_the_terminal() {
             (&["events"], REASON),
             (&["events", "web", "--no-headers"], REASON),
             (&["history", "web"], "merge_requests/1234567"),
+            (&["history"], "1.0.0"),
             (
                 &["tree", "web"],
                 "production-of-the-shop-in-europe-west-3-second-half",

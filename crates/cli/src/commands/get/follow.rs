@@ -2,10 +2,10 @@
 
 use std::{collections::BTreeMap, io::Write};
 
-use futures::StreamExt;
+use futures::{StreamExt, stream::BoxStream};
 use kube::{
     ResourceExt,
-    api::DynamicObject,
+    api::{ApiResource, DynamicObject},
     runtime::{WatchStreamExt, watcher},
 };
 
@@ -24,14 +24,10 @@ pub(super) async fn follow(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let resource = selection.kind.resource();
-    let mut config = watcher::Config::default();
-    config.label_selector.clone_from(&arguments.selector);
-    let objects = api_of(cluster, &resource, arguments.all_namespaces);
-    let mut events = watcher(objects, config).default_backoff().boxed();
+    let mut events = watch(arguments, &resource, cluster);
     let mut printer = ObjectPrinter::new(arguments);
-    let (mut listed, mut failures) = (Vec::new(), 0);
+    let (mut listed, mut failures, mut is_first_list) = (Vec::new(), 0, true);
     let mut printed = PrintedVersions::new();
-    let mut is_first_list = true;
     while let Some(event) = events.next().await {
         let is_deleted = matches!(event, Ok(watcher::Event::Delete(_)));
         let changed = match event {
@@ -40,13 +36,12 @@ pub(super) async fn follow(
                 if !matches!(event, watcher::Event::Init) {
                     failures = 0;
                 }
-                let changed = changed_objects(&event, &mut listed);
                 if is_first_list && matches!(event, watcher::Event::InitDone) {
                     // Fails if an object that was named does not exist.
-                    select(selection, &cluster.namespace, &changed)?;
+                    select(selection, &cluster.namespace, &listed)?;
                     is_first_list = false;
                 }
-                changed
+                changed_objects(event, &mut listed)
             }
             Err(error) => {
                 failures += 1;
@@ -57,17 +52,26 @@ pub(super) async fn follow(
         let new = changed
             .into_iter()
             .filter(|object| selection.covers(&object.name_any()) && is_new(object, &mut printed));
-        let new: Vec<_> = new.map(|object| tidy(object, &resource)).collect();
-        let new = printer.changed(selection.kind, new, is_deleted)?;
-        printer.print(selection.kind, new, out)?;
-        out.flush()?;
+        let new = new.map(|object| tidy(object, &resource)).collect();
+        printer.print_changed(selection.kind, (new, is_deleted), out)?;
     }
     Ok(())
 }
 
+fn watch(
+    arguments: &Arguments,
+    resource: &ApiResource,
+    cluster: &Cluster,
+) -> BoxStream<'static, watcher::Result<watcher::Event<DynamicObject>>> {
+    let mut config = watcher::Config::default();
+    config.label_selector.clone_from(&arguments.selector);
+    let objects = api_of(cluster, resource, arguments.all_namespaces);
+    watcher(objects, config).default_backoff().boxed()
+}
+
 /// The objects to print after an event: the whole list when it is complete.
 fn changed_objects(
-    event: &watcher::Event<DynamicObject>,
+    event: watcher::Event<DynamicObject>,
     listed: &mut Vec<DynamicObject>,
 ) -> Vec<DynamicObject> {
     match event {
@@ -76,11 +80,11 @@ fn changed_objects(
             Vec::new()
         }
         watcher::Event::InitApply(object) => {
-            listed.push(object.clone());
+            listed.push(object);
             Vec::new()
         }
         watcher::Event::InitDone => std::mem::take(listed),
-        watcher::Event::Apply(object) | watcher::Event::Delete(object) => vec![object.clone()],
+        watcher::Event::Apply(object) | watcher::Event::Delete(object) => vec![object],
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) use rows::{people, phase};
 
 use std::{collections::BTreeMap, io::Write};
 
-use anyhow::{Context, anyhow};
+use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use kube::{
     Api, ResourceExt,
@@ -77,19 +77,32 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         };
         return follow::follow(arguments, selection, &cluster, out).await;
     }
-    let mut found = Vec::new();
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
     for selection in &selections {
-        let objects = list(arguments, selection, &cluster).await?;
+        let (objects, unknown) = list(arguments, selection, &cluster).await?;
         found.push((selection.kind, objects));
+        missing.extend(unknown);
     }
     let is_table = matches!(arguments.output, GetOutput::Table | GetOutput::Wide);
-    if is_table && found.iter().all(|(_, objects)| objects.is_empty()) {
-        report_nothing(arguments, &selections, &cluster);
-        return Ok(());
+    let is_empty = found.iter().all(|(_, objects)| objects.is_empty());
+    match (is_empty, missing.is_empty()) {
+        (true, true) if is_table => report_nothing(arguments, &selections, &cluster),
+        (true, false) => {}
+        _ => write_found(arguments, &selections, found, out)?,
     }
+    ensure!(missing.is_empty(), "{}", missing.join("; "));
+    Ok(())
+}
+
+fn write_found(
+    arguments: &Arguments,
+    selections: &[Selection],
+    found: Vec<(ListedKind, Vec<DynamicObject>)>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     match arguments.output {
-        GetOutput::Json => write_json(&document(&selections, found)?, out),
-        GetOutput::Yaml => yaml::write(out, &document(&selections, found)?),
+        GetOutput::Json => write_json(&document(selections, found)?, out),
+        GetOutput::Yaml => yaml::write(out, &document(selections, found)?),
         _ => write_all(arguments, found, out),
     }
 }
@@ -121,12 +134,12 @@ fn write_all(
     Ok(())
 }
 
-/// The requested objects, in the order of the names if there are any.
+/// The requested objects, in the order of the names if there are any, and what is said about missing ones.
 async fn list(
     arguments: &Arguments,
     selection: &Selection,
     cluster: &Cluster,
-) -> anyhow::Result<Vec<DynamicObject>> {
+) -> anyhow::Result<(Vec<DynamicObject>, Vec<String>)> {
     let resource = selection.kind.resource();
     let objects = api_of(cluster, &resource, arguments.all_namespaces);
     let parameters = ListParams {
@@ -138,25 +151,27 @@ async fn list(
         .map_err(|error| cluster_error(&format!("list {}", resource.plural), error))?
         .items;
     let all: Vec<_> = all.into_iter().map(|it| tidy(it, &resource)).collect();
-    select(selection, &cluster.namespace, &all)
+    Ok(select(selection, &cluster.namespace, &all))
 }
 
-/// Those that are named; without names, all.
+/// Those that are named, without names all, and what is said about missing ones.
 fn select(
     selection: &Selection,
     namespace: &str,
     all: &[DynamicObject],
-) -> anyhow::Result<Vec<DynamicObject>> {
+) -> (Vec<DynamicObject>, Vec<String>) {
     if selection.names.is_empty() {
-        return Ok(all.to_vec());
+        return (all.to_vec(), Vec::new());
     }
-    let named = selection.names.iter().map(|name| {
-        let found = all.iter().find(|object| object.name_any() == *name);
-        let resource = selection.kind.resource();
-        let missing = || anyhow!("{}", missing(&resource, namespace, name, all));
-        found.cloned().ok_or_else(missing)
-    });
-    named.collect()
+    let resource = selection.kind.resource();
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
+    for name in &selection.names {
+        match all.iter().find(|object| object.name_any() == *name) {
+            Some(object) => found.push(object.clone()),
+            None => unknown.push(missing(&resource, namespace, name, all)),
+        }
+    }
+    (found, unknown)
 }
 
 fn api_of(cluster: &Cluster, resource: &ApiResource, is_everywhere: bool) -> Api<DynamicObject> {

@@ -114,6 +114,15 @@ async fn get_accepts_references_several_kinds_and_no_headers() {
     assert_eq!(names, expected);
     let list = cluster.prints(&["get", "pipe,promo", "-o", "json"]).await;
     assert_eq!(json_of(&list)["items"].as_array().unwrap().len(), 2);
+    // What exists is printed all the same.
+    let typed = ["get", "pipelines", "web", "wep", "-o", "name"];
+    let some = cluster.run(&typed).await;
+    let expected = "there is no wep among the pipelines of namespace default: did you mean web?";
+    assert_eq!(
+        (some.code, some.out.as_str()),
+        (1, "pipeline.pipelines.weave.works/web\n")
+    );
+    assert!(some.err.contains(expected), "{}", some.err);
     let both = cluster.run(&["get", "pipelines", "web", "-A"]).await;
     assert_eq!(both.code, 2, "{}", both.err);
     let typo = cluster.run(&["get", "pipelin/web"]).await;

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, io::Write};
 
+use anyhow::ensure;
 use futures::{StreamExt, stream::BoxStream};
 use kube::{
     ResourceExt,
@@ -37,8 +38,8 @@ pub(super) async fn follow(
                     failures = 0;
                 }
                 if is_first_list && matches!(event, watcher::Event::InitDone) {
-                    // Fails if an object that was named does not exist.
-                    select(selection, &cluster.namespace, &listed)?;
+                    let (_, missing) = select(selection, &cluster.namespace, &listed);
+                    ensure!(missing.is_empty(), "{}", missing.join("; "));
                     is_first_list = false;
                 }
                 changed_objects(event, &mut listed)

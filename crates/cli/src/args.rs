@@ -31,16 +31,21 @@ Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the 
 with --wait)";
 
 /// Flags with a value that may stand before the command.
-const LEADING_FLAGS: [&str; 6] = [
+pub(crate) const LEADING_FLAGS: [&str; 10] = [
     "--kubeconfig",
     "--context",
     "--namespace",
     "-n",
     "--as",
     "--as-group",
+    "--output",
+    "-o",
+    "--selector",
+    "-l",
 ];
 /// Flags without a value that may stand before the command.
-const LEADING_SWITCHES: [&str; 2] = ["--all-namespaces", "-A"];
+pub(crate) const LEADING_SWITCHES: [&str; 5] =
+    ["--all-namespaces", "-A", "--watch", "-w", "--no-headers"];
 
 /// Promotes releases through environments for teams on Flux
 #[derive(Debug, Parser)]
@@ -149,11 +154,12 @@ pub(crate) fn with_leading_flags_last(typed: Vec<OsString>) -> Vec<OsString> {
     rest
 }
 
-/// `-A`, `-n`, `-nshop`, `--namespace` or `--namespace=shop`.
+/// `-A`, `-n`, `-nshop`, `--namespace` or `--namespace=shop`, and the like.
 fn is_leading_flag(word: &OsString) -> bool {
     let word = word.to_str().unwrap_or_default();
     let name = word.split('=').next().unwrap_or_default();
-    let is_attached = word.starts_with("-n") && word.len() > 2;
+    let has_value = |flag: &&str| word.len() > 2 && word.starts_with(*flag);
+    let is_attached = ["-n", "-o", "-l"].iter().any(has_value);
     LEADING_FLAGS.contains(&name) || LEADING_SWITCHES.contains(&word) || is_attached
 }
 
@@ -164,10 +170,10 @@ fn leading_flag_error(typed: &[OsString]) -> Option<String> {
     let flag = flag.to_str()?;
     Some(match LEADING_FLAGS.contains(&last) {
         true => format!(
-            "{last} needs a value, and then a command, such as `sluice {last} VALUE status`"
+            "{last} needs a value, and then a command, such as `sluice {last} VALUE get pipelines`"
         ),
         false => format!(
-            "{flag} needs a command, such as `sluice {} status`",
+            "{flag} needs a command, such as `sluice {} get pipelines`",
             shown(typed)
         ),
     })

@@ -59,6 +59,8 @@ pub(crate) use cluster::{Cluster, ClusterFlags};
 pub(crate) use cluster_error::cluster_error;
 use line_wrapper::LineWrapper;
 pub(crate) use message::print_message;
+pub(crate) use table::{TableCell, TableWriter};
+pub(crate) use terminal::width as terminal_width;
 pub(crate) use yaml::write as write_yaml;
 
 /// The exit codes, as shown in `--help`.

@@ -98,6 +98,9 @@ fn require_context(kubeconfig: &Kubeconfig, context: Option<&str>) -> anyhow::Re
     match context.or(current.filter(|it| !it.is_empty())) {
         Some(context) if names.contains(&context) => Ok(()),
         Some(context) => bail!("the kubeconfig has no context {context}; it has: {all}"),
+        None if names.is_empty() => {
+            bail!("the kubeconfig has no contexts: set another with --kubeconfig or $KUBECONFIG")
+        }
         None => bail!("the kubeconfig has no current context; choose one with --context: {all}"),
     }
 }

@@ -102,9 +102,7 @@ impl Standalone {
         create_private_folder(folder)
             .with_context(|| format!("cannot create the folder {}", folder.display()))?;
         let store = folder.join("store");
-        let server = Server::open(&store, admission::options())
-            .await
-            .with_context(|| format!("cannot open the store {}", store.display()))?;
+        let server = Server::open(&store, admission::options()).await?;
         let options = ServeOptions {
             address,
             ..ServeOptions::new(folder)

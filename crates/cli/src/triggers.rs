@@ -14,7 +14,7 @@ use trigger::plan::{ListedTrigger, TriggerObjects, triggers_of};
 
 use crate::{
     args::triggers::{Arguments, TriggersOutput},
-    commands::{self, Cluster, cluster_error},
+    commands::{self, Cluster, TableCell, TableWriter, cluster_error, terminal_width},
 };
 
 /// Runs `sluice triggers`.
@@ -115,24 +115,18 @@ fn write_table(listed: &[ListedTrigger], out: &mut dyn Write) -> anyhow::Result<
         writeln!(out, "This pipeline has no triggers.")?;
         return Ok(());
     }
-    let heading = ["KIND", "NAME", "WHAT IT DOES"].map(str::to_owned);
     let rows = listed.iter().map(|listed| {
         let namespace = listed.namespace.as_ref();
         let name = namespace.map_or(listed.name.clone(), |namespace| {
             format!("{namespace}/{}", listed.name)
         });
-        [listed.kind.clone(), name, listed.effect.clone()]
+        [&listed.kind, &name, &listed.effect]
+            .map(TableCell::from)
+            .to_vec()
     });
-    let rows: Vec<[String; 3]> = std::iter::once(heading).chain(rows).collect();
-    let width = |column: usize| {
-        let widths = rows.iter().map(|row| row[column].chars().count());
-        widths.max().unwrap_or_default()
-    };
-    let (first, second) = (width(0), width(1));
-    for [kind, name, effect] in &rows {
-        writeln!(out, "{kind:first$}   {name:second$}   {effect}")?;
-    }
-    Ok(())
+    let mut table = TableWriter::new(terminal_width(), true);
+    let header = ["KIND", "NAME", "WHAT IT DOES"];
+    Ok(table.write_below(out, (&header, rows.collect()), header.len() - 1)?)
 }
 
 #[cfg(test)]

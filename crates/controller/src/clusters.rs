@@ -81,16 +81,19 @@ pub(crate) fn describe(error: &kube::Error) -> String {
         // The parser's message may repeat the response, of whatever server that is.
         kube::Error::SerdeError(_) => "the answer is not one of a Kubernetes API server".to_owned(),
         error => {
-            let mut text = error.to_string();
-            let mut cause = std::error::Error::source(error);
+            let mut causes: Vec<String> = Vec::new();
+            let mut cause: Option<&dyn std::error::Error> = Some(error);
             while let Some(error) = cause {
-                let more = error.to_string();
-                if !text.contains(&more) {
-                    text = format!("{text}: {more}");
-                }
+                causes.push(error.to_string());
                 cause = error.source();
             }
-            text
+            // Of a connection that failed only the last one says more than that.
+            let is_transport =
+                matches!(error, kube::Error::Service(_) | kube::Error::HyperError(_));
+            let first = if is_transport { causes.len() - 1 } else { 0 };
+            causes.drain(..first);
+            causes.dedup_by(|cause, before| before.contains(cause.as_str()));
+            causes.join(": ")
         }
     }
 }

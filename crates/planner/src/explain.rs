@@ -2,7 +2,7 @@
 
 use api::{
     Pipeline,
-    pipeline::{Environment, PipelineStatus, PromotionSummary, TargetStatus},
+    pipeline::{Environment, PipelineStatus, PromotionSummary, RanRevision, TargetStatus},
 };
 
 use crate::{
@@ -11,6 +11,7 @@ use crate::{
     hold::{HoldReason, closed_label, hold_label, list, waits_further},
     hook::{how_to_sign, unsigned_report},
     inputs,
+    overview::preflight_text,
     plan::{EnvironmentPlan, Plan, Step},
     release::{failed_release, failed_revision, failure_message, running},
     rollout::summary_text,
@@ -87,9 +88,12 @@ fn environment_text(
         ));
     }
     if let Some(says) = plan.environments.get(name) {
-        lines.extend(plan_lines(pipeline, environment, (says, targets), plan));
+        lines.extend(plan_lines(pipeline, environment, (says, model), plan));
     }
-    lines.join("\n")
+    let told = lines.join("\n");
+    let preflight = preflight_text(model, name, &told);
+    let preflight = preflight.map(|text| format!("\n  {text}"));
+    told + &preflight.unwrap_or_default()
 }
 
 /// Which environments it comes after, where the list does not say so.
@@ -158,10 +162,12 @@ fn why_unready(target: &TargetStatus) -> String {
 fn plan_lines(
     pipeline: &Pipeline,
     environment: &Environment,
-    (says, targets): (&EnvironmentPlan, &[TargetStatus]),
+    (says, model): (&EnvironmentPlan, &PipelineStatus),
     plan: &Plan,
 ) -> Vec<String> {
     let name = environment.name.as_str();
+    let status = model.environments.get(name);
+    let targets = status.map(|status| status.targets.as_slice());
     let mut lines = Vec::new();
     if environment.suspend {
         lines.push(format!("  {name} is suspended: nothing starts"));
@@ -181,7 +187,8 @@ fn plan_lines(
         .map(|hold| format!("{} [{}]", hold.message(), hold.reason.word()));
     // A promotion that waits for a gate says the same as the gate.
     let is_said = |line: &String| line.strip_prefix("because: ") == waits.as_deref();
-    let promotion = says.promotion.iter().flat_map(promotion_lines);
+    let promotion = says.promotion.iter();
+    let promotion = promotion.flat_map(|it| promotion_lines(model, it));
     let promotion = promotion.filter(|line| waits.is_none() || !is_said(line));
     lines.extend(promotion.map(|line| format!("  {line}")));
     let rollout = says.rollout.as_ref().and_then(summary_text);
@@ -190,7 +197,7 @@ fn plan_lines(
     let waits = label.zip(waits);
     lines.extend(waits.map(|(label, waits)| format!("  {label}: {waits}")));
     lines.extend(
-        gate_lines(says, targets)
+        gate_lines(says, targets.unwrap_or_default())
             .into_iter()
             .map(|line| format!("  {line}")),
     );
@@ -250,16 +257,15 @@ fn named_gate(answer: &GateAnswer) -> String {
 
 /// What a person reads about a promotion: its phase, what to know before it is approved, its problem, and what
 /// resolves that.
-pub fn promotion_lines(promotion: &PromotionSummary) -> Vec<String> {
+pub fn promotion_lines(model: &PipelineStatus, promotion: &PromotionSummary) -> Vec<String> {
     let Some(phase) = promotion.phase else {
         return Vec::new();
     };
     let url = promotion.url.as_deref().map(|url| format!(" {url}"));
     let url = url.unwrap_or_default();
-    let mut lines = vec![format!(
-        "promotion of {}: {phase:?}{url}",
-        promotion.revision
-    )];
+    let shown = known_version(model, &promotion.revision);
+    let shown = shown.unwrap_or_else(|| promotion.revision.clone());
+    let mut lines = vec![format!("promotion of {shown}: {phase:?}{url}")];
     lines.extend(
         promotion
             .caution
@@ -270,6 +276,17 @@ pub fn promotion_lines(promotion: &PromotionSummary) -> Vec<String> {
         lines.push(format!("because: {message} [{reason}]"));
     }
     lines
+}
+
+/// A revision with its version, as an environment ran it or runs it.
+fn known_version(model: &PipelineStatus, revision: &str) -> Option<String> {
+    let statuses = || model.environments.values();
+    let mut targets = statuses().flat_map(|it| &it.targets);
+    let runs = targets.find(|it| it.revision.as_deref() == Some(revision));
+    let mut ran = statuses().flat_map(|it| &it.ran);
+    let ran = ran.find(|it| it.revision == revision);
+    let runs = runs.and_then(TargetStatus::shown_revision);
+    runs.or_else(|| ran.map(RanRevision::shown_revision))
 }
 
 /// The promotions that start in an environment; those into many targets on one line.

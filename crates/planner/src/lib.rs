@@ -125,7 +125,9 @@ pub use observation::{
     ObservedSource, ObservedTarget, TargetState,
 };
 pub use overrides::{override_of, refuse_override};
-pub use overview::{hold_text, running_revisions, runs_text, shortened, state_text, summarised};
+pub use overview::{
+    hold_text, preflight_text, running_revisions, runs_text, shortened, state_text, summarised,
+};
 pub use people::{ended_because, people};
 pub use plan::{
     EnvironmentPlan, Plan, RetryTarget, Step, apply, cancellable, cancellation, plan, rebuild,

@@ -7,7 +7,7 @@ use api::{
 };
 
 use crate::{
-    gate::freeze::frozen_now,
+    gate::{approvals::is_unapprovable, freeze::frozen_now},
     hold::HoldReason,
     release::release,
     sources::{environment_columns, is_chain},
@@ -63,15 +63,31 @@ pub fn runs_text(pipeline: &Pipeline, status: &PipelineStatus) -> String {
     steps.join(" > ")
 }
 
-/// Why an environment waits and, where that does not say so, that it is frozen; nothing where neither is so.
+/// Why an environment waits, also where nobody can approve, and, where that does not say so, that it is frozen;
+/// nothing where neither is so.
 pub fn hold_text(model: &PipelineStatus, environment: &str, now: Timestamp) -> Option<String> {
     let status = model.environments.get(environment);
     let hold = status.and_then(|it| it.hold.as_ref());
     let is_told = hold.is_some_and(|it| it.reason == HoldReason::Frozen.word());
     let frozen = frozen_now(model, environment, now).filter(|_| !is_told);
-    let texts = [frozen, hold.map(|it| it.message.clone())];
+    let unapprovable = || {
+        let promotion = status?.promotion.as_ref()?;
+        let message = promotion.message.as_deref();
+        message.filter(|_| is_unapprovable(promotion.phase, message))
+    };
+    let held = hold.map(|it| it.message.as_str()).or_else(unapprovable);
+    let texts = [frozen, held.map(str::to_owned)];
     let texts: Vec<_> = texts.into_iter().flatten().collect();
     (!texts.is_empty()).then(|| texts.join("; "))
+}
+
+/// What a promotion into an environment would fail at, as the preflight check found; nothing where people are `told`
+/// already.
+pub fn preflight_text(model: &PipelineStatus, environment: &str, told: &str) -> Option<String> {
+    let problem = model.preflight.get(environment)?;
+    let (message, reason) = (&problem.message, &problem.reason);
+    let is_told = told.contains(message);
+    (!is_told).then(|| format!("a promotion would fail: {message} [{reason}]"))
 }
 
 /// The revisions that the targets of an environment run, with failed releases; `-` where none is known.

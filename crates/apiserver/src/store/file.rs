@@ -39,7 +39,7 @@ use super::{
 #[derive(Debug, thiserror::Error)]
 pub enum OpenError {
     /// The operating system refused something.
-    #[error("opening the store {}", path.display())]
+    #[error("cannot open the store {}", path.display())]
     System {
         /// The store's file.
         path: PathBuf,
@@ -47,20 +47,20 @@ pub enum OpenError {
         source: io::Error,
     },
     /// Another process has it open.
-    #[error("opening the store {}: another process is using it", path.display())]
+    #[error("cannot open the store {}: another process is using it", path.display())]
     InUse {
         /// The store's file.
         path: PathBuf,
     },
     /// The file is something else.
-    #[error("opening the store {}: the file is not a store of this version", path.display())]
+    #[error("cannot open the store {}: the file is not a store of this version", path.display())]
     Foreign {
         /// The store's file.
         path: PathBuf,
     },
     /// Another program changed the file, or the disk is failing.
     #[error(
-        "opening the store {}: it is damaged at byte {offset}: {why}; put a backup in its place",
+        "cannot open the store {}: it is damaged at byte {offset}: {why}; put a backup in its place",
         path.display()
     )]
     Damaged {

@@ -21,7 +21,7 @@ use super::{
     message::print_message,
     output::OutputFormat,
     table::{TableCell, TableWriter},
-    terminal::{self, PLAIN, YELLOW, wrap},
+    terminal::{self, PLAIN, YELLOW},
     watch::handle_error,
 };
 
@@ -46,9 +46,6 @@ pub(crate) struct Arguments {
     #[command(flatten)]
     connection: ClusterFlags,
 }
-
-/// Before a message on a line of its own.
-const INDENT: &str = "    ";
 
 const HEADER: [&str; 5] = ["LAST SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"];
 
@@ -104,8 +101,6 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     })
 }
 
-/// Writes rows of the table; where it does not fit into the terminal, each event with its message on lines of
-/// their own.
 fn write_events(
     events: &[Event],
     table: &mut TableWriter,
@@ -114,27 +109,7 @@ fn write_events(
     let now = Timestamp::now();
     let out = &mut LineWrapper::new(out);
     let rows: Vec<_> = events.iter().map(|event| row(event, now)).collect();
-    if table.fits(&HEADER, &rows) {
-        return Ok(table.write(out, &HEADER, &rows)?);
-    }
-    let header = &HEADER[..HEADER.len() - 1];
-    let rows: Vec<_> = rows.into_iter().map(split_message).collect();
-    let titles: Vec<_> = rows.iter().map(|(title, _)| title.clone()).collect();
-    table.measure(header, &titles);
-    for (title, message) in rows {
-        table.write(out, header, &[title])?;
-        let room = terminal::width().map(|width| width.saturating_sub(INDENT.len()));
-        for line in wrap(&message, room) {
-            writeln!(out, "{INDENT}{line}")?;
-        }
-    }
-    Ok(())
-}
-
-/// The row without the message, and the message.
-fn split_message(mut row: Vec<TableCell>) -> (Vec<TableCell>, String) {
-    let message = row.pop().map(TableCell::into_text);
-    (row, message.unwrap_or_default())
+    Ok(table.write_below(out, (&HEADER, rows), HEADER.len() - 1)?)
 }
 
 async fn list(

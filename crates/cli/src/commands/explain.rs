@@ -158,6 +158,7 @@ impl PlannedPipeline {
             "state": state.id(),
             "runs": planner::running_revisions(self.model.environments.get(name)),
             "hold": hold.map(|hold| hold.status()),
+            "preflight": self.model.preflight.get(name),
             "next": planned.and_then(|it| it.next.as_ref()),
             "gates": gates,
             "promotion": planned.and_then(|it| it.promotion.as_ref()),

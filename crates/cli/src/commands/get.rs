@@ -9,7 +9,7 @@ pub(super) use rows::{people, phase};
 
 use std::{collections::BTreeMap, io::Write};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, ensure};
 use clap::ValueEnum;
 use kube::{
     Api, ResourceExt,
@@ -77,19 +77,32 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         };
         return follow::follow(arguments, selection, &cluster, out).await;
     }
-    let mut found = Vec::new();
+    let (mut found, mut missing) = (Vec::new(), Vec::new());
     for selection in &selections {
-        let objects = list(arguments, selection, &cluster).await?;
+        let (objects, unknown) = list(arguments, selection, &cluster).await?;
         found.push((selection.kind, objects));
+        missing.extend(unknown);
     }
     let is_table = matches!(arguments.output, GetOutput::Table | GetOutput::Wide);
-    if is_table && found.iter().all(|(_, objects)| objects.is_empty()) {
-        report_nothing(arguments, &selections, &cluster);
-        return Ok(());
+    let is_empty = found.iter().all(|(_, objects)| objects.is_empty());
+    match (is_empty, missing.is_empty()) {
+        (true, true) if is_table => report_nothing(arguments, &selections, &cluster),
+        (true, false) => {}
+        _ => write_found(arguments, &selections, found, out)?,
     }
+    ensure!(missing.is_empty(), "{}", missing.join("; "));
+    Ok(())
+}
+
+fn write_found(
+    arguments: &Arguments,
+    selections: &[Selection],
+    found: Vec<(ListedKind, Vec<DynamicObject>)>,
+    out: &mut dyn Write,
+) -> anyhow::Result<()> {
     match arguments.output {
-        GetOutput::Json => write_json(&document(&selections, found)?, out),
-        GetOutput::Yaml => yaml::write(out, &document(&selections, found)?),
+        GetOutput::Json => write_json(&document(selections, found)?, out),
+        GetOutput::Yaml => yaml::write(out, &document(selections, found)?),
         _ => write_all(arguments, found, out),
     }
 }
@@ -121,12 +134,12 @@ fn write_all(
     Ok(())
 }
 
-/// The requested objects, in the order of the names if there are any.
+/// The requested objects, in the order of the names if there are any, and what is said about missing ones.
 async fn list(
     arguments: &Arguments,
     selection: &Selection,
     cluster: &Cluster,
-) -> anyhow::Result<Vec<DynamicObject>> {
+) -> anyhow::Result<(Vec<DynamicObject>, Vec<String>)> {
     let resource = selection.kind.resource();
     let objects = api_of(cluster, &resource, arguments.all_namespaces);
     let parameters = ListParams {
@@ -138,18 +151,27 @@ async fn list(
         .map_err(|error| cluster_error(&format!("list {}", resource.plural), error))?
         .items;
     let all: Vec<_> = all.into_iter().map(|it| tidy(it, &resource)).collect();
+    Ok(select(selection, &cluster.namespace, &all))
+}
+
+/// Those that are named, without names all, and what is said about missing ones.
+fn select(
+    selection: &Selection,
+    namespace: &str,
+    all: &[DynamicObject],
+) -> (Vec<DynamicObject>, Vec<String>) {
     if selection.names.is_empty() {
-        return Ok(all);
+        return (all.to_vec(), Vec::new());
     }
-    let mut named = Vec::new();
+    let resource = selection.kind.resource();
+    let (mut found, mut unknown) = (Vec::new(), Vec::new());
     for name in &selection.names {
-        let found = all.iter().find(|object| object.name_any() == *name);
-        let Some(object) = found else {
-            bail!("{}", missing(&resource, &cluster.namespace, name, &all));
-        };
-        named.push(object.clone());
+        match all.iter().find(|object| object.name_any() == *name) {
+            Some(object) => found.push(object.clone()),
+            None => unknown.push(missing(&resource, namespace, name, all)),
+        }
     }
-    Ok(named)
+    (found, unknown)
 }
 
 fn api_of(cluster: &Cluster, resource: &ApiResource, is_everywhere: bool) -> Api<DynamicObject> {
@@ -227,6 +249,18 @@ impl<'a> ObjectPrinter<'a> {
         }
     }
 
+    /// Prints the objects that [`Self::changed`] returns.
+    fn print_changed(
+        &mut self,
+        kind: ListedKind,
+        (objects, are_deleted): (Vec<DynamicObject>, bool),
+        out: &mut dyn Write,
+    ) -> anyhow::Result<()> {
+        let changed = self.changed(kind, objects, are_deleted)?;
+        self.print(kind, changed, out)?;
+        Ok(out.flush()?)
+    }
+
     /// The objects of which something is shown that was not printed last, and those that were deleted.
     fn changed(
         &mut self,
@@ -286,8 +320,12 @@ impl<'a> ObjectPrinter<'a> {
         objects: Vec<DynamicObject>,
         out: &mut dyn Write,
     ) -> anyhow::Result<()> {
-        let table = self.rows(kind, objects)?;
-        Ok(self.table.write(out, &table.header, &table.rows)?)
+        let ResourceTable { header, rows, .. } = self.rows(kind, objects)?;
+        let environments = header.iter().position(|it| *it == rows::ENVIRONMENTS);
+        Ok(match environments {
+            Some(index) => self.table.write_below(out, (&header, rows), index),
+            None => self.table.write(out, &header, &rows),
+        }?)
     }
 
     /// The columns that are asked for.

@@ -17,7 +17,7 @@ use super::{
     message::print_message,
     output::OutputFormat,
     table::{TableCell, TableWriter},
-    terminal::{self, clean},
+    terminal::{self, clean, shown},
 };
 
 #[derive(Debug, clap::Args)]
@@ -50,9 +50,10 @@ const HEADER: [&str; 9] = [
     "BY",
     "URL",
 ];
-/// The first columns that a narrow or any terminal has no room for.
-const TOOK: usize = 6;
+/// The first columns that terminals have no room for, from wide to narrow ones.
 const URL: usize = 8;
+const TOOK: usize = 6;
+const INSTEAD_OF: usize = 5;
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let cluster = arguments.connection.connect().await?;
@@ -97,7 +98,7 @@ async fn find(
 }
 
 /// Writes the table of promotions. In a terminal each URL is on a line of its own, so that it stays usable;
-/// if the terminal is narrow, with how long it took and who asked for and approved it.
+/// if the terminal is narrow, with how long it took, who asked for and approved it, and what it replaced.
 fn write_rows(
     arguments: &Arguments,
     promotions: &[Promotion],
@@ -122,35 +123,42 @@ fn write_rows(
         let (header, rows) = until(HEADER.len());
         return Ok(table.write(out, header, &rows)?);
     }
-    let (header, all) = until(URL);
-    let is_narrow = !table.fits(header, &all);
-    let (header, rows) = if is_narrow {
-        until(TOOK)
-    } else {
-        (header, all)
+    let fits = |end: &usize| {
+        let (header, rows) = until(*end);
+        table.fits(header, &rows)
     };
+    let end = [URL, TOOK].into_iter().find(fits).unwrap_or(INSTEAD_OF);
+    let (header, rows) = until(end);
     table.measure(header, &rows);
     for (promotion, row) in promotions.iter().zip(rows) {
         table.write(out, header, &[row])?;
-        let below = below(promotion, promotions, is_narrow);
+        let below = below((promotion, promotions), versions, end);
         if !below.is_empty() {
-            writeln!(out, "    {}", clean(&below))?;
+            writeln!(out, "    {}", shown(&below))?;
         }
     }
     Ok(())
 }
 
-/// What is written below a row: the URL and, if the columns for that have no room, the rest.
-fn below(promotion: &Promotion, promotions: &[Promotion], is_narrow: bool) -> String {
+/// What is written below a row that ends before a column: the URL and what those columns would say.
+fn below(
+    (promotion, promotions): (&Promotion, &[Promotion]),
+    versions: &KnownVersions,
+    end: usize,
+) -> String {
     let status = promotion.status.clone().unwrap_or_default();
     let created = promotion.metadata.creation_timestamp.as_ref();
     let took = took(created, status.finished_at.as_ref());
     let by = decided(promotion, promotions);
     let mut parts = Vec::new();
-    if is_narrow && !took.is_empty() {
+    let replaces = promotion.spec.replaces.as_deref();
+    if let Some(replaced) = replaces.filter(|_| end <= INSTEAD_OF) {
+        parts.push(format!("instead of {}", versions.shown(replaced)));
+    }
+    if end <= TOOK && !took.is_empty() {
         parts.push(format!("took {took}"));
     }
-    if is_narrow && !by.is_empty() {
+    if end <= TOOK && !by.is_empty() {
         parts.push(by);
     }
     parts.extend(status.url);

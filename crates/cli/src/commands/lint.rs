@@ -104,7 +104,8 @@ async fn read_files(
     let mut linted = LintedFiles::default();
     for file in &gather(&arguments.files)? {
         let is_named = arguments.files.contains(file);
-        for document in yaml::documents(&yaml::read_text(file)?) {
+        let documents = yaml::documents(&yaml::read_text(file)?).into_iter();
+        for document in documents.flat_map(lines::objects) {
             if let (Some(existing), Ok(value)) = (existing.as_mut(), &document.value) {
                 existing.add(value, namespace);
             }

@@ -6,17 +6,19 @@ use std::io::Write;
 
 use anstyle::Style;
 
-use super::terminal::{PLAIN, clean, columns, cut, paint, short};
+use super::terminal::{PLAIN, clean, columns, cut, paint, short, wrap};
 
 const GAP: &str = "   ";
 /// Between the columns of a table that does not fit otherwise.
 const NARROW_GAP: &str = "  ";
+/// Before what is below a row.
+const INDENT: &str = "    ";
 /// How many digits a short digest has.
 const DIGEST_DIGITS: usize = 12;
 
 /// A text and its style.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) struct TableCell {
+pub(crate) struct TableCell {
     text: String,
     style: Style,
 }
@@ -28,10 +30,6 @@ impl TableCell {
             false => clean(text),
         };
         Self { text, style }
-    }
-
-    pub(super) fn into_text(self) -> String {
-        self.text
     }
 
     fn shortened(&self) -> Self {
@@ -70,24 +68,27 @@ impl<T: AsRef<str>> From<T> for TableCell {
 }
 
 /// Writes the rows of one table, also in several parts with the same columns.
-pub(super) struct TableWriter {
+pub(crate) struct TableWriter {
     /// The width of the terminal; `None` if the output is not one.
     limit: Option<usize>,
     /// Whether digests are written whole.
     is_wide: bool,
     /// Whether the first rows did not fit into the terminal.
     is_narrow: bool,
+    /// Whether a column is below each row; unknown before the first rows.
+    is_split: Option<bool>,
     /// Whether the header is still to be written.
     needs_header: bool,
     widths: Vec<usize>,
 }
 
 impl TableWriter {
-    pub(super) fn new(limit: Option<usize>, has_header: bool) -> Self {
+    pub(crate) fn new(limit: Option<usize>, has_header: bool) -> Self {
         Self {
             limit,
             is_wide: false,
             is_narrow: false,
+            is_split: None,
             needs_header: has_header,
             widths: Vec::new(),
         }
@@ -112,6 +113,33 @@ impl TableWriter {
         self.needs_header = false;
         for row in &all {
             writeln!(out, "{}", line(row, (&self.widths, self.gap()), self.limit))?;
+        }
+        Ok(())
+    }
+
+    /// Writes rows. Where the terminal would cut a column, it is below each row, in lines that fit; the first rows
+    /// decide about it.
+    pub(crate) fn write_below(
+        &mut self,
+        out: &mut dyn Write,
+        (header, mut rows): (&[&str], Vec<Vec<TableCell>>),
+        column: usize,
+    ) -> std::io::Result<()> {
+        let before: Vec<_> = rows.iter().map(|row| row[..=column].to_vec()).collect();
+        let is_cut = !self.fits(&header[..=column], &before);
+        if !*self.is_split.get_or_insert(is_cut) {
+            return self.write(out, header, &rows);
+        }
+        let mut header = header.to_vec();
+        header.remove(column);
+        let below: Vec<_> = rows.iter_mut().map(|row| row.remove(column)).collect();
+        self.measure(&header, &rows);
+        let room = self.limit.map(|limit| limit.saturating_sub(INDENT.len()));
+        for (row, below) in rows.into_iter().zip(below) {
+            self.write(out, &header, &[row])?;
+            for line in wrap(&below.narrowed().text, room) {
+                writeln!(out, "{INDENT}{line}")?;
+            }
         }
         Ok(())
     }
@@ -250,6 +278,29 @@ mod tests {
         shop  1.0.0     all is …
         日本  -         waits",
         );
+    }
+
+    #[test]
+    fn a_column_that_would_be_cut_is_below_its_row() {
+        let rows = |state: &str| vec![["shop", state, "1d"].map(TableCell::from).to_vec()];
+        let print = |writer: &mut TableWriter, state: &str| {
+            let mut out = Vec::new();
+            let written = writer.write_below(&mut out, (&["NAME", "STATE", "AGE"], rows(state)), 1);
+            written.unwrap();
+            String::from_utf8(out).unwrap()
+        };
+        let long = "dev 1.0.0 > prod 1.0.0@0123456789ab";
+        let mut narrow = TableWriter::new(Some(26), true);
+        let expected = "NAME   AGE\nshop   1d\n    dev 1.0.0 > prod 1.0.0\n";
+        assert_eq!(print(&mut narrow, long), expected);
+        // Later rows are like the first ones.
+        assert_eq!(print(&mut narrow, "a"), "shop   1d\n    a\n");
+        let mut wide = TableWriter::new(Some(60), true);
+        let expected = "NAME   STATE   AGE\nshop   a       1d\n";
+        assert_eq!(print(&mut wide, "a"), expected);
+        // What follows the column may be cut.
+        let mut cut = TableWriter::new(Some(43), false);
+        assert_eq!(print(&mut cut, long), "shop  dev 1.0.0 > prod 1.0.0  1d\n");
     }
 
     #[test]

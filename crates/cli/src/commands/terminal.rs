@@ -23,7 +23,7 @@ const SHORT_DIGEST: usize = 12;
 const DEFAULT_WIDTH: usize = 80;
 
 /// The width of the terminal, or what `COLUMNS` sets instead; `None` if stdout is not a terminal.
-pub(super) fn width() -> Option<usize> {
+pub(crate) fn width() -> Option<usize> {
     width_of(&std::io::stdout())
 }
 

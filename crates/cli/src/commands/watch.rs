@@ -4,7 +4,6 @@ mod updates;
 
 use std::{fmt::Debug, io::Write};
 
-use anyhow::Context;
 use api::{Pipeline, Promotion};
 use futures::{StreamExt, TryStreamExt, stream, stream::BoxStream};
 use k8s_openapi::NamespaceResourceScope;
@@ -16,6 +15,7 @@ use serde::de::DeserializeOwned;
 
 use super::{
     cluster::{Cluster, ClusterFlags, key, promotions_of, require_environment},
+    cluster_error::cluster_error,
     message::print_message,
     terminal::clean,
 };
@@ -137,19 +137,14 @@ pub(super) fn handle_error(
     failures: usize,
     is_first_list: bool,
 ) -> anyhow::Result<()> {
-    if let watcher::Error::InitialListFailed(error) = error {
-        if is_first_list && matches!(error, kube::Error::Api(_)) {
-            return Err(super::cluster_error::cluster_error(
-                "watch pipelines and promotions",
-                error,
-            ));
+    let is_final = |error: &kube::Error| matches!(error, kube::Error::Api(_)) || failures > 3;
+    match error {
+        watcher::Error::InitialListFailed(error) if is_first_list && is_final(&error) => {
+            return Err(cluster_error("watch the objects", error));
         }
-        if is_first_list && failures > 3 {
-            return Err(error).context("the cluster does not respond");
-        }
-    }
-    if failures == 1 {
-        print_message("the connection was lost; retrying");
+        _ if failures > 1 => {}
+        _ if is_first_list => print_message("the cluster does not respond; retrying"),
+        _ => print_message("the connection was lost; retrying"),
     }
     Ok(())
 }

@@ -69,7 +69,9 @@ pub(super) fn documents(text: &str) -> Vec<YamlDocument> {
 fn yaml_error(error: &serde_saphyr::Error, first_line: usize, content: &str) -> YamlError {
     let location = error.location();
     let line = location.map_or(0, |it| usize::try_from(it.line()).unwrap_or(0));
-    let line = line.saturating_sub(1);
+    // At the end of the text the parser names the line after the last one.
+    let last = content.lines().count().saturating_sub(1);
+    let line = line.saturating_sub(1).min(last);
     if let Some(tab) = tab_near(content, line) {
         return YamlError {
             line: first_line + tab,
@@ -79,9 +81,19 @@ fn yaml_error(error: &serde_saphyr::Error, first_line: usize, content: &str) -> 
     let text = error.without_snippet().to_string();
     let text = text.lines().next().unwrap_or_default();
     let text = text.split(" at line ").next().unwrap_or(text);
+    let text = text.trim_start_matches("error: ");
     YamlError {
         line: first_line + line,
-        text: text.trim_start_matches("error: ").to_owned(),
+        text: without_advice(text).to_owned(),
+    }
+}
+
+/// The text without what the parser advises to programmers.
+fn without_advice(text: &str) -> &str {
+    match text {
+        "cannot deserialize null into string; use Option<String>" => "an empty key",
+        "expected string scalar" => "a key that is no text",
+        _ => text.split(", set ").next().unwrap_or(text),
     }
 }
 

@@ -329,10 +329,11 @@ async fn apply(client: &Client, object: &Value) -> anyhow::Result<()> {
         .with_context(|| format!("cannot create the {kind} {name}"))
 }
 
-/// Whether the text is safe to write into the manifest as a version.
+/// Whether the text is safe to write into the manifest as a version. With fewer dots it would be a number there.
 pub(super) fn is_version(text: &str) -> bool {
     let starts = text.starts_with(|first: char| first.is_ascii_digit());
     starts
+        && text.matches('.').count() >= 2
         && text.len() <= 64
         && text
             .chars()

@@ -81,6 +81,17 @@ async fn check_shows_what_the_controller_found() {
         failed[0]["text"],
         "cannot reach the repository [Unreachable]"
     );
+    // Whoever only looks at the state reads it too.
+    for typed in [
+        &["status"][..],
+        &["status", "web"],
+        &["explain", "web"],
+        &["explain", "web", "prod"],
+    ] {
+        let shown = cluster.prints(typed).await;
+        let expected = "a promotion would fail: cannot reach the repository [Unreachable]";
+        assert!(shown.contains(expected), "{typed:?}: {shown}");
+    }
     let untold = json!({"reason": "TokenRightsNotTold", "message": "the forge does not tell"});
     cluster
         .set_status(json!({"preflight": null, "notChecked": {"prod": untold}}))

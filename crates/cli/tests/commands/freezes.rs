@@ -81,7 +81,7 @@ async fn freeze_all_pipelines_and_refuse_what_makes_no_sense() {
     assert_eq!(thaw.code, 1);
     let named = "`sluice freeze` has not frozen web alone: it is frozen by stop-all-";
     assert!(thaw.err.contains(named), "{}", thaw.err);
-    let command = "(stopped with sluice freeze), resolved by `sluice thaw --all -n default`";
+    let command = "(stopped with sluice freeze), resolved by ending the Freeze (`sluice thaw --all -n default`)";
     assert!(thaw.err.contains(command), "{}", thaw.err);
     // What still holds the pipeline is told when another Freeze of it ends.
     assert_eq!(cluster.run(&["freeze", "web", "prod"]).await.code, 0);

@@ -38,6 +38,13 @@ async fn cluster_flags_stand_before_or_after_the_command() {
         .prints(&["-A", "get", "pipelines", "-o", "name"])
         .await;
     assert_eq!(before, everywhere);
+    for typed in [
+        &["-o", "name", "get", "pipelines"][..],
+        &["-oname", "--no-headers", "get", "pipelines"],
+        &["--output=name", "-n", "default", "get", "pipelines"],
+    ] {
+        assert_eq!(cluster.prints(typed).await, before, "{typed:?}");
+    }
     let impersonated = cluster.run(&["--as", "ann", "get", "pipelines"]).await;
     let after = cluster.run(&["get", "pipelines", "--as", "ann"]).await;
     assert_eq!(impersonated.err, after.err);
@@ -47,7 +54,7 @@ async fn cluster_flags_stand_before_or_after_the_command() {
         (&["-n"][..], "-n needs a value, and then a command"),
         (
             &["-n", "shop"],
-            "-n needs a command, such as `sluice -n shop status`",
+            "-n needs a command, such as `sluice -n shop get pipelines`",
         ),
         (&["-A"], "-A needs a command"),
     ] {
@@ -107,6 +114,15 @@ async fn get_accepts_references_several_kinds_and_no_headers() {
     assert_eq!(names, expected);
     let list = cluster.prints(&["get", "pipe,promo", "-o", "json"]).await;
     assert_eq!(json_of(&list)["items"].as_array().unwrap().len(), 2);
+    // What exists is printed all the same.
+    let typed = ["get", "pipelines", "web", "wep", "-o", "name"];
+    let some = cluster.run(&typed).await;
+    let expected = "there is no wep among the pipelines of namespace default: did you mean web?";
+    assert_eq!(
+        (some.code, some.out.as_str()),
+        (1, "pipeline.pipelines.weave.works/web\n")
+    );
+    assert!(some.err.contains(expected), "{}", some.err);
     let both = cluster.run(&["get", "pipelines", "web", "-A"]).await;
     assert_eq!(both.code, 2, "{}", both.err);
     let typo = cluster.run(&["get", "pipelin/web"]).await;
@@ -507,15 +523,18 @@ async fn errors_do_not_repeat_themselves() {
         listener.local_addr().unwrap().port()
     };
     let file = kubeconfig(&folder, &format!("http://127.0.0.1:{port}"));
-    let typed = ["--kubeconfig", &file, "get", "pipelines"];
-    let output = offline(&typed).await;
-    assert_eq!(output.code, 1);
-    let parts: Vec<&str> = output.err.trim().split(": ").collect();
-    let distinct: std::collections::BTreeSet<&&str> = parts.iter().collect();
-    assert_eq!(parts.len(), distinct.len(), "{}", output.err);
-    assert!(
-        output.err.contains("the cluster does not respond"),
-        "{}",
-        output.err
-    );
+    for typed in [&["get", "pipelines"][..], &["get", "pipelines", "--watch"]] {
+        let output = offline(&[&["--kubeconfig", &file], typed].concat()).await;
+        assert_eq!(output.code, 1);
+        let last = output.err.trim().lines().last().unwrap_or_default();
+        let parts: Vec<&str> = last.split(": ").collect();
+        let distinct: std::collections::BTreeSet<&&str> = parts.iter().collect();
+        assert_eq!(parts.len(), distinct.len(), "{}", output.err);
+        assert!(
+            last.contains("the cluster does not respond"),
+            "{}",
+            output.err
+        );
+        assert!(!last.contains("client error"), "{}", output.err);
+    }
 }

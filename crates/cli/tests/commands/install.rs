@@ -93,7 +93,7 @@ async fn dashboard_forwards_a_port_with_kubectl() {
     let folder = tempfile::tempdir().unwrap();
     let kubectl = folder.path().join("kubectl");
     let script = "#!/bin/sh\necho \"$*\" > \"$0.arguments\"\n\
-                  echo 'Forwarding from 127.0.0.1:9999 -> 8083'\nexec sleep 600\n";
+                  echo 'Forwarding from 127.0.0.1:9999 -> 8083'\nexec tail --pid=$PPID -f /dev/null\n";
     fs::write(&kubectl, script).unwrap();
     fs::set_permissions(&kubectl, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{}:/usr/bin:/bin", folder.path().display());

@@ -26,6 +26,25 @@ async fn broken_yaml_has_the_line_of_the_file() {
     assert_eq!(code, 1);
     assert!(out.starts_with("p.yaml:9: error: invalid YAML: "), "{out}");
     assert_eq!(out.lines().count(), 1, "{out}");
+    for (text, expected) in [
+        (
+            "a: 1\na: 2\n",
+            "p.yaml:2: error: invalid YAML: duplicate mapping key: a\n",
+        ),
+        (
+            "a: 1\n~: 2\n",
+            "p.yaml:2: error: invalid YAML: an empty key\n",
+        ),
+        (
+            "a: 1\n[b]: 2\n",
+            "p.yaml:2: error: invalid YAML: a key that is no text\n",
+        ),
+        ("a: 1\nb: \"c\n", "p.yaml:2: error: invalid YAML: "),
+    ] {
+        let (code, out) = lint(text, &[]).await;
+        assert_eq!(code, 1);
+        assert!(out.starts_with(expected), "{out}");
+    }
     // A file that was named is reported even if nothing says that it is ours.
     let (code, out) = lint("a: [\n", &[]).await;
     assert_eq!(code, 1);
@@ -69,6 +88,29 @@ async fn lint_for_programs() {
     let (code, out) = lint(&text, &["-o", "github"]).await;
     assert_eq!(code, 1);
     assert!(out.starts_with("::error file=p.yaml,line="), "{out}");
+}
+
+/// `sluice get pipelines -o yaml | sluice lint -`
+#[tokio::test]
+async fn objects_from_a_cluster_are_checked() {
+    let cluster = TestCluster::new().await;
+    for typed in [
+        &["get", "pipelines", "-o", "yaml"][..],
+        &["get", "pipeline/web", "-o", "yaml"],
+    ] {
+        let printed = cluster.prints(typed).await;
+        let (code, out) = lint(&printed, &[]).await;
+        assert_eq!((code, out.as_str()), (0, ""), "{printed}");
+        let typo = printed.replace("  environments:", "  envronments:");
+        let line = 1 + typo
+            .lines()
+            .position(|it| it.contains("envronments"))
+            .unwrap();
+        let (code, out) = lint(&typo, &[]).await;
+        assert_eq!(code, 1);
+        let expected = format!("p.yaml:{line}: error: unknown field spec.envronments");
+        assert!(out.contains(&expected), "{expected}: {out}");
+    }
 }
 
 #[tokio::test]

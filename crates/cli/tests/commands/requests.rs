@@ -86,6 +86,15 @@ async fn nothing_is_approved_while_what_it_changes_is_not_known() {
          it; approve it again when that is resolved\n"
     );
     assert!(cluster.promotion().await.spec.approvals.is_empty());
+    let promotion = json!({
+        "name": "web-prod-1", "revision": "2.0.0", "phase": "AwaitingApproval", "message": text,
+    });
+    let prod = json!({"hold": null, "promotion": promotion});
+    cluster
+        .set_status(json!({"environments": {"prod": prod}}))
+        .await;
+    let overview = cluster.prints(&["status"]).await;
+    assert!(overview.contains(&format!("prod: {text}\n")), "{overview}");
 }
 
 /// All approvals are there, and still nothing goes on.

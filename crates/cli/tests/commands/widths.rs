@@ -158,12 +158,17 @@ async fn no_line_is_wider_than_the_terminal() {
             (&["events"], REASON),
             (&["events", "web", "--no-headers"], REASON),
             (&["history", "web"], "merge_requests/1234567"),
+            (&["history"], "1.0.0"),
             (
                 &["tree", "web"],
                 "production-of-the-shop-in-europe-west-3-second-half",
             ),
-            (&["get", "all"], "NAME"),
-            (&["get", "pipelines,promotions,freezes", "-A"], "NAME"),
+            (&["get", "all"], "dev 2.0.0 > prod 1.0.0"),
+            (
+                &["get", "pipelines,promotions,freezes", "-A"],
+                "dev 2.0.0 > prod 1.0.0",
+            ),
+            (&["triggers", "web"], "takes reports of what runs in prod"),
             (&["version"], "sluice"),
             (
                 &["freeze", "web", "-e", "prod", "--reason", REASON],

@@ -70,9 +70,13 @@ fn resolution(phase: Phase, reason: &str) -> Option<&'static str> {
         }
         "ArtifactNotFound" => "resolved by pushing the artifact to that repository again",
         "NoArtifact" => "resolved by an app that Flux gets from an OCIRepository",
-        CHECK_FAILED if phase.is_terminal() => "resolved by a newer revision, or by `sluice retry`",
+        CHECK_FAILED if phase.is_terminal() => {
+            "resolved by a newer revision, or by a retry of the checks"
+        }
         DEPLOY_FAILED => "resolved by mending the deployment, or by a newer revision",
-        "SecretMissing" | "SecretForbidden" | "InvalidCredentials" => {
+        // The message says that it is to be created.
+        "SecretMissing" => return None,
+        "SecretForbidden" | "InvalidCredentials" => {
             "resolved by writing the Secret that secretRef names, with the keys the strategy needs"
         }
         "Unauthorized" | "Forbidden" => "resolved by a token that is valid and may do this",

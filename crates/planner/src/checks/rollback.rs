@@ -96,6 +96,6 @@ pub(crate) fn not_possible(environment: &Environment, revision: &str, because: &
     Hold::new(
         HoldReason::RollbackNotPossible,
         format!("{revision} failed its checks in {name} and is not rolled back: {because}"),
-        format!("a newer revision, a request for another one, or `sluice retry` of {name}"),
+        format!("a newer revision, a request for another one, or a retry of the checks of {name}"),
     )
 }

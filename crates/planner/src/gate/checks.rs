@@ -63,6 +63,8 @@ fn failed_hold(question: &PromotionQuestion<'_>, check: &str, failure: &str) -> 
     Hold::new(
         HoldReason::CheckFailed,
         format!("{shown} may not enter {name}: the check {failure}"),
-        format!("a newer revision, `sluice retry` of {name}, or an override of check/{check}"),
+        format!(
+            "a newer revision, a retry of the checks of {name}, or an override of check/{check}"
+        ),
     )
 }

@@ -165,7 +165,7 @@ fn removal(freeze: &CoveringFreeze, pipeline: &Pipeline) -> String {
             if freeze.name == stop_name(scope, environments) {
                 let names = environments.iter().map(|it| format!(" {flag}{it}"));
                 let names = names.collect::<String>();
-                return format!("`sluice thaw {word}{names}{in_namespace}`");
+                return format!("ending the Freeze (`sluice thaw {word}{names}{in_namespace}`)");
             }
         }
     }

@@ -113,7 +113,7 @@ fn failed_verdict(source: &str, shown: &str, failure: &str) -> GateVerdict {
     GateVerdict::Fail(Hold::new(
         HoldReason::VerificationFailed,
         format!("{shown} failed in {source}: the check {failure}"),
-        format!("a newer revision, `sluice retry` of {source}, or a request for {shown}"),
+        format!("a newer revision, a retry of the checks of {source}, or a request for {shown}"),
     ))
 }
 
@@ -160,7 +160,7 @@ fn skipped_in(
         Some(check) => GateVerdict::Fail(Hold::new(
             HoldReason::VerificationFailed,
             format!("{shown} failed the check {check} in {source}"),
-            format!("a newer revision, or `sluice retry` of {source}"),
+            format!("a newer revision, or a retry of the checks of {source}"),
         )),
         None if has_passed => GateVerdict::Pass,
         None => GateVerdict::Wait(not_passed(source, &shown, &states)),

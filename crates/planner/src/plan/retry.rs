@@ -130,8 +130,8 @@ fn nothing_failed(input: &PlanInput<'_>, environment: &str, here: &[&Promotion])
         let shown = promotion.spec.shown_revision();
         let pipeline = &promotion.spec.pipeline;
         return format!(
-            "{shown} failed in {environment} and was replaced since; to bring it again, run `sluice promote \
-             {pipeline} {environment} {shown}`"
+            "{shown} failed in {environment} and was replaced since; to bring it again, request it \
+             (`sluice promote {pipeline} {environment} {shown}`)"
         );
     }
     let text = format!("no promotion into {environment} has failed");

@@ -81,10 +81,7 @@ impl RolloutContext<'_> {
             true => who,
             false => format!("{who}: {}", stop.message),
         };
-        let resolved_by = format!(
-            "`sluice rollout {} {} --resume`, a newer revision or a rollback",
-            self.spec.pipeline, self.spec.environment
-        );
+        let resolved_by = "resuming the rollout, a newer revision or a rollback";
         Some(Hold::new(HoldReason::RolloutStopped, sentence, resolved_by))
     }
 

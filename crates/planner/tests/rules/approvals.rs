@@ -440,7 +440,7 @@ fn what_failed_can_be_retried() {
          promotion prod 1.0.0 Succeeded back instead 2.0.0
          request prod Retry - r1",
         "prod: PromotionFailed: 2.0.0 failed in prod: it did not become ready; resolved by a newer revision or a request for 2.0.0
-         prod request r1: refused: 2.0.0 failed in prod and was replaced since; to bring it again, run `sluice promote shop prod 2.0.0`",
+         prod request r1: refused: 2.0.0 failed in prod and was replaced since; to bring it again, request it (`sluice promote shop prod 2.0.0`)",
     );
     // The process ended before the status was written.
     check_plan(

@@ -517,7 +517,7 @@ fn there_is_no_rollback_without_a_promotion_an_entry_or_of_a_rollback() {
             &format!("{FAILED}\n{facts}"),
             &format!(
                 "prod: RollbackNotPossible: 2.0.0 failed its checks in prod and is not rolled back: {because}; \
-                 resolved by a newer revision, a request for another one, or `sluice retry` of prod"
+                 resolved by a newer revision, a request for another one, or a retry of the checks of prod"
             ),
         );
     }
@@ -623,7 +623,7 @@ fn a_retry_starts_failed_checks_again() {
         "check dev smoke 2.0.0 #1
          dev request r1: checking again: smoke
          prod: VerificationFailed: 2.0.0 failed in dev: the check smoke failed: it was slow; \
-         resolved by a newer revision, `sluice retry` of dev, or a request for 2.0.0",
+         resolved by a newer revision, a retry of the checks of dev, or a request for 2.0.0",
     );
     check(
         &format!(
@@ -655,8 +655,8 @@ fn a_retry_starts_failed_checks_again() {
         "check prod smoke 1.0.0 #0
          prod: Rejected: somebody rolled prod back from 2.0.0 to 1.0.0; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0
-         prod request r1: refused: 2.0.0 failed in prod and was replaced since; to bring it again, run \
-         `sluice promote shop prod 2.0.0`",
+         prod request r1: refused: 2.0.0 failed in prod and was replaced since; to bring it again, request it \
+         (`sluice promote shop prod 2.0.0`)",
     );
     // The promotion that a check failed is not started again where it runs.
     check(

@@ -1,5 +1,7 @@
 //! What people read.
 
+use api::pipeline::PipelineStatus;
+
 use crate::drawing::draw;
 
 #[track_caller]
@@ -171,6 +173,37 @@ fn says_what_is_wrong_with_the_pipeline() {
 }
 
 /// 200 clusters, one environment: what people read stays a few short lines.
+#[test]
+fn what_a_promotion_would_fail_at_is_said_once() {
+    let world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]");
+    let mut model = world.model();
+    let problem =
+        serde_json::json!({"reason": "SecretMissing", "message": "there is no Secret a/b"});
+    let problem = serde_json::from_value(problem).unwrap();
+    model.preflight.insert("prod".to_owned(), problem);
+    let text = planner::explain(&world.pipeline, &model, &world.plan());
+    let expected = "\n  a promotion would fail: there is no Secret a/b [SecretMissing]";
+    assert!(text.contains(expected), "{text}");
+    let told = "because: there is no Secret a/b [SecretMissing]";
+    assert_eq!(planner::preflight_text(&model, "prod", told), None);
+}
+
+/// The digest of a promotion is read with its version, as everywhere else.
+#[test]
+fn a_promotion_of_a_digest_has_its_version() {
+    let world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]");
+    let mut model = world.model();
+    let ran = serde_json::json!([{"revision": "sha256:ab", "version": "3.0.0"}]);
+    let dev = model.environments.entry("dev".to_owned()).or_default();
+    dev.ran = serde_json::from_value(ran).unwrap();
+    let promotion = serde_json::json!({"name": "p", "revision": "sha256:ab", "phase": "Running"});
+    let promotion = serde_json::from_value(promotion).unwrap();
+    let lines = planner::promotion_lines(&model, &promotion);
+    assert_eq!(lines, ["promotion of 3.0.0@sha256:ab: Running"]);
+    let lines = planner::promotion_lines(&PipelineStatus::default(), &promotion);
+    assert_eq!(lines, ["promotion of sha256:ab: Running"]);
+}
+
 #[test]
 fn a_fleet_stays_readable() {
     let fleet = |lagging: usize, dead: usize| {

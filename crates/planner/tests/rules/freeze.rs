@@ -363,7 +363,7 @@ fn a_freeze_is_shown_whether_or_not_something_waits() {
     let name = api::names::stop_name(Some(&pipeline), &["prod".to_owned()]);
     let text = explained(WAITING, vec![freeze(&name)]);
     assert!(
-        text.contains("resolved by `sluice thaw shop prod -n default`"),
+        text.contains("resolved by ending the Freeze (`sluice thaw shop prod -n default`)"),
         "{text}"
     );
 }
@@ -379,14 +379,26 @@ fn the_command_that_ends_a_freeze_is_the_one_for_what_it_covers() {
         ..stop(None, &[])
     };
     for (frozen_by, expected) in [
-        (stop(Some("shop"), &[]), "`sluice thaw shop -n default`"),
+        (
+            stop(Some("shop"), &[]),
+            "ending the Freeze (`sluice thaw shop -n default`)",
+        ),
         (
             stop(Some("shop"), &prod),
-            "`sluice thaw shop prod -n default`",
+            "ending the Freeze (`sluice thaw shop prod -n default`)",
         ),
-        (stop(None, &[]), "`sluice thaw --all -n default`"),
-        (stop(None, &prod), "`sluice thaw --all -e prod -n default`"),
-        (elsewhere, "`sluice thaw --all -n pipeline-system`"),
+        (
+            stop(None, &[]),
+            "ending the Freeze (`sluice thaw --all -n default`)",
+        ),
+        (
+            stop(None, &prod),
+            "ending the Freeze (`sluice thaw --all -e prod -n default`)",
+        ),
+        (
+            elsewhere,
+            "ending the Freeze (`sluice thaw --all -n pipeline-system`)",
+        ),
         (freeze("weekend"), "deleting or editing the Freeze weekend"),
     ] {
         let world = draw(WAITING);

@@ -296,7 +296,7 @@ fn the_checks_of_every_source_must_pass() {
         (
             "Failed",
             "prod: VerificationFailed: 2.0.0 failed in us: the check smoke failed: it was slow; \
-             resolved by a newer revision, `sluice retry` of us, or a request for 2.0.0",
+             resolved by a newer revision, a retry of the checks of us, or a request for 2.0.0",
         ),
         ("Passed", "start prod 2.0.0 instead of 1.0.0"),
     ] {

@@ -99,7 +99,7 @@ fn checks_can_be_retried_while_their_revision_is_there() {
 fn a_request_to_retry_what_was_left_behind_is_refused() {
     check_plan(
         "dev[3.0.0 ok] > prod[3.0.0 ok]\npromotion prod 2.0.0 Failed because DeployFailed\nrequest prod Retry - r1",
-        "prod request r1: refused: 2.0.0 failed in prod and was replaced since; to bring it again, run \
-         `sluice promote shop prod 2.0.0`",
+        "prod request r1: refused: 2.0.0 failed in prod and was replaced since; to bring it again, request it \
+         (`sluice promote shop prod 2.0.0`)",
     );
 }

@@ -44,10 +44,7 @@ fn subcommands(line: &CommandLine<'_>) -> BTreeSet<String> {
 }
 
 fn flags(line: &CommandLine<'_>) -> BTreeSet<String> {
-    let flags = line
-        .command
-        .get_arguments()
-        .filter(|arg| !arg.is_hide_set());
+    let flags = line.arguments().filter(|arg| !arg.is_hide_set());
     let long = flags.filter_map(|arg| arg.get_long());
     long.map(|name| format!("--{name}")).collect()
 }

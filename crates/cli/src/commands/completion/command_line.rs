@@ -4,7 +4,7 @@ use std::{collections::BTreeMap, ffi::OsString};
 
 use clap::{Arg, Command};
 
-use crate::args::with_leading_flags_last;
+use crate::args::{LEADING_FLAGS, LEADING_SWITCHES, with_leading_flags_last};
 
 /// What the last word of a command line can be.
 pub(super) enum Expected<'a> {
@@ -92,8 +92,16 @@ impl<'a> CommandLine<'a> {
         }
     }
 
+    /// The arguments of the command; before there is one, the flags that may stand there.
+    pub(super) fn arguments(&self) -> impl Iterator<Item = &'a Arg> {
+        let of_a_command = self.command.find_subcommand("get");
+        let leading = of_a_command.into_iter().flat_map(Command::get_arguments);
+        let leading = leading.filter(|arg| is_leading(arg));
+        self.command.get_arguments().chain(leading)
+    }
+
     fn flag(&self, typed: &str) -> Option<&'a Arg> {
-        let mut all = self.command.get_arguments();
+        let mut all = self.arguments();
         match typed.strip_prefix("--") {
             Some(long) => all.find(|arg| arg.get_long() == Some(long)),
             None => {
@@ -120,6 +128,12 @@ impl<'a> CommandLine<'a> {
         next.or(last)
             .map_or(Expected::Nothing, |arg| Expected::Value(arg))
     }
+}
+
+fn is_leading(arg: &Arg) -> bool {
+    let flag = arg.get_long().map(|name| format!("--{name}"));
+    let flag = flag.as_deref().unwrap_or_default();
+    LEADING_FLAGS.contains(&flag) || LEADING_SWITCHES.contains(&flag)
 }
 
 fn takes_several(arg: &Arg) -> bool {

@@ -2,16 +2,17 @@
 
 use std::{collections::BTreeMap, io::Write};
 
-use futures::StreamExt;
+use anyhow::ensure;
+use futures::{StreamExt, stream::BoxStream};
 use kube::{
     ResourceExt,
-    api::DynamicObject,
+    api::{ApiResource, DynamicObject},
     runtime::{WatchStreamExt, watcher},
 };
 
 use super::{
     super::{cluster::Cluster, watch::handle_error},
-    Arguments, ObjectPrinter, Selection, api_of, tidy,
+    Arguments, ObjectPrinter, Selection, api_of, select, tidy,
 };
 
 /// The resourceVersion of each object that has been printed, by namespace and name.
@@ -24,20 +25,23 @@ pub(super) async fn follow(
     out: &mut dyn Write,
 ) -> anyhow::Result<()> {
     let resource = selection.kind.resource();
-    let mut config = watcher::Config::default();
-    config.label_selector.clone_from(&arguments.selector);
-    let objects = api_of(cluster, &resource, arguments.all_namespaces);
-    let mut events = watcher(objects, config).default_backoff().boxed();
+    let mut events = watch(arguments, &resource, cluster);
     let mut printer = ObjectPrinter::new(arguments);
-    let (mut listed, mut failures) = (Vec::new(), 0);
+    let (mut listed, mut failures, mut is_first_list) = (Vec::new(), 0, true);
     let mut printed = PrintedVersions::new();
-    let mut is_first_list = true;
     while let Some(event) = events.next().await {
         let is_deleted = matches!(event, Ok(watcher::Event::Delete(_)));
         let changed = match event {
             Ok(event) => {
-                failures = 0;
-                is_first_list &= !matches!(event, watcher::Event::InitDone);
+                // Every attempt to list begins with this event, also one that fails.
+                if !matches!(event, watcher::Event::Init) {
+                    failures = 0;
+                }
+                if is_first_list && matches!(event, watcher::Event::InitDone) {
+                    let (_, missing) = select(selection, &cluster.namespace, &listed);
+                    ensure!(missing.is_empty(), "{}", missing.join("; "));
+                    is_first_list = false;
+                }
                 changed_objects(event, &mut listed)
             }
             Err(error) => {
@@ -49,12 +53,21 @@ pub(super) async fn follow(
         let new = changed
             .into_iter()
             .filter(|object| selection.covers(&object.name_any()) && is_new(object, &mut printed));
-        let new: Vec<_> = new.map(|object| tidy(object, &resource)).collect();
-        let new = printer.changed(selection.kind, new, is_deleted)?;
-        printer.print(selection.kind, new, out)?;
-        out.flush()?;
+        let new = new.map(|object| tidy(object, &resource)).collect();
+        printer.print_changed(selection.kind, (new, is_deleted), out)?;
     }
     Ok(())
+}
+
+fn watch(
+    arguments: &Arguments,
+    resource: &ApiResource,
+    cluster: &Cluster,
+) -> BoxStream<'static, watcher::Result<watcher::Event<DynamicObject>>> {
+    let mut config = watcher::Config::default();
+    config.label_selector.clone_from(&arguments.selector);
+    let objects = api_of(cluster, resource, arguments.all_namespaces);
+    watcher(objects, config).default_backoff().boxed()
 }
 
 /// The objects to print after an event: the whole list when it is complete.

@@ -17,6 +17,9 @@ use super::super::{
     terminal::{DIM, GREEN, PLAIN, RED, YELLOW, state_style},
 };
 
+/// The column with what each environment runs, which is never cut.
+pub(super) const ENVIRONMENTS: &str = "ENVIRONMENTS";
+
 /// A table with the namespace as its first column and the columns of wide output at the end.
 pub(super) struct ResourceTable {
     pub(super) header: Vec<&'static str>,
@@ -80,7 +83,7 @@ pub(super) fn pipelines(
     now: Timestamp,
 ) -> anyhow::Result<ResourceTable> {
     let mut table = ResourceTable::new(
-        &["NAME", "STATE", "ENVIRONMENTS", "APP", "AGE"],
+        &["NAME", "STATE", ENVIRONMENTS, "APP", "AGE"],
         &["READY", "WAITS FOR"],
     );
     for object in objects {

@@ -32,15 +32,7 @@ impl SourceLine {
 /// The line of a field such as `spec.environments[1].targets`; of its closest parent where it cannot be
 /// found, as in flow style.
 pub(super) fn line_of(document: &YamlDocument, path: &str) -> usize {
-    let is_content = |text: &&str| !text.trim().is_empty() && !text.trim_start().starts_with('#');
-    let numbered = document.text.lines().enumerate();
-    let mut block: Vec<SourceLine> = numbered
-        .filter(|(_, text)| is_content(text))
-        .map(|(index, text)| SourceLine {
-            number: document.line + index,
-            text: text.to_owned(),
-        })
-        .collect();
+    let mut block = source_lines(document);
     let mut line = block.first().map_or(document.line, |first| first.number);
     for step in steps(path) {
         let Some((found, below)) = step.find(&block) else {
@@ -49,6 +41,46 @@ pub(super) fn line_of(document: &YamlDocument, path: &str) -> usize {
         (line, block) = (found, below);
     }
     line
+}
+
+/// The lines of a document with content.
+fn source_lines(document: &YamlDocument) -> Vec<SourceLine> {
+    let is_content = |text: &&str| !text.trim().is_empty() && !text.trim_start().starts_with('#');
+    let numbered = document.text.lines().enumerate();
+    numbered
+        .filter(|(_, text)| is_content(text))
+        .map(|(index, text)| SourceLine {
+            number: document.line + index,
+            text: text.to_owned(),
+        })
+        .collect()
+}
+
+/// The objects of a `List`, as `kubectl get -o yaml` prints it, each with its own lines; otherwise the document.
+pub(super) fn objects(document: YamlDocument) -> Vec<YamlDocument> {
+    let value = document.value.as_ref().ok();
+    let kind = value.and_then(|it| it["kind"].as_str()).unwrap_or_default();
+    let items = value.and_then(|it| it["items"].as_array());
+    let Some(items) = items.filter(|_| kind.ends_with("List")) else {
+        return vec![document];
+    };
+    let block = PathStep::Key("items").find(&source_lines(&document));
+    let (list_line, block) = block.unwrap_or((document.line, Vec::new()));
+    let objects = items.iter().enumerate().map(|(index, item)| {
+        let found = PathStep::Index(index).find(&block);
+        let (line, block) = found.unwrap_or((list_line, Vec::new()));
+        let mut lines = Vec::new();
+        for source in block {
+            lines.resize(source.number - line, String::new());
+            lines.push(source.text);
+        }
+        YamlDocument {
+            line,
+            text: lines.join("\n"),
+            value: Ok(item.clone()),
+        }
+    });
+    objects.collect()
 }
 
 /// One step of a path.
@@ -127,6 +159,25 @@ spec:
       \"pull-request\":
         type: github
 ";
+
+    #[test]
+    fn objects_of_a_list_keep_their_lines() {
+        let text = "kind: List\nitems:\n- kind: A\n  # a comment\n  spec:\n    a: 1\n-\n  kind: B\n  spec: {}\n";
+        let value = serde_saphyr::from_str(text).ok();
+        let list = YamlDocument {
+            line: 10,
+            text: text.to_owned(),
+            value: Ok(value.unwrap()),
+        };
+        let lines = objects(list)
+            .iter()
+            .map(|it| {
+                let kind = it.value.as_ref().ok().unwrap()["kind"].clone();
+                (kind, line_of(it, ""), line_of(it, "spec.a"))
+            })
+            .collect::<Vec<_>>();
+        assert_eq!(lines, [("A".into(), 12, 15), ("B".into(), 17, 18)]);
+    }
 
     #[test]
     fn fields_are_found_by_their_path() {

@@ -53,7 +53,7 @@ impl ExistingObjects {
                 let text = "which Pipelines share a target, and what the controller found out about each: you may not list them";
                 existing.unreadable.push(text.to_owned());
             }
-            Err(error) => return Err(cluster_error("list each Pipeline", error)),
+            Err(error) => return Err(cluster_error("list the Pipelines", error)),
         }
         Ok(existing)
     }
@@ -73,7 +73,7 @@ impl ExistingObjects {
                 let text = format!("whether each {kind} exists: you may not list them");
                 self.unreadable.push(text);
             }
-            Err(error) => return Err(cluster_error(&format!("list each {kind}"), error)),
+            Err(error) => return Err(cluster_error(&format!("list the {kind}s"), error)),
         }
         Ok(())
     }

@@ -62,8 +62,11 @@ impl EmbeddedSchema {
             return Ok(Vec::new());
         };
         let mut value = value.clone();
-        // The embedded API has only this namespace, and the status is not part of a manifest.
+        // The embedded API has only this namespace. What a cluster added to an object is not part of a manifest.
         value["metadata"]["namespace"] = "default".into();
+        if let Some(metadata) = value["metadata"].as_object_mut() {
+            metadata.remove("resourceVersion");
+        }
         if let Some(object) = value.as_object_mut() {
             object.remove("status");
         }

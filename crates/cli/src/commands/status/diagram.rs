@@ -6,7 +6,7 @@ mod graph;
 
 use api::{
     Pipeline, conditions,
-    pipeline::{Environment, EnvironmentStatus, PipelineSpec},
+    pipeline::{Environment, EnvironmentStatus, PipelineSpec, PipelineStatus},
     promotion::Phase,
 };
 use jiff::Timestamp;
@@ -16,7 +16,7 @@ use super::super::{
     cluster::key,
     format::{duration, target_names},
     rollout_bars::environment_bars,
-    terminal::{BOLD, DIM, PLAIN, clean, paint, painted_glyph, state_style, wrap},
+    terminal::{BOLD, DIM, PLAIN, clean, paint, painted_glyph, shown, state_style, wrap},
 };
 use super::suggestion::{WaitingPromotions, suggested_command};
 use boxes::{BoxLine, EnvironmentBox};
@@ -205,7 +205,8 @@ fn remarks(
         }
     }
     texts.extend(further_gates(status));
-    texts.extend(promotion(status));
+    texts.extend(promotion(&model, status));
+    texts.extend(planner::preflight_text(&model, name, &texts.join("\n")));
     for (target, name) in status.targets.iter().zip(target_names(&status.targets)) {
         let error = target.error.clone();
         let error = error.or_else(|| planner::failed_release(target));
@@ -220,7 +221,7 @@ fn remarks(
     if texts.is_empty() && bars.is_empty() {
         return texts;
     }
-    let wrapped = texts.iter().flat_map(|text| wrap(&clean(text), room));
+    let wrapped = texts.iter().flat_map(|text| wrap(&shown(text), room));
     let heading = format!("\n{} {}", painted_glyph(state), paint(BOLD, &clean(name)));
     let lines = bars.into_iter().chain(wrapped);
     let lines = lines.map(|line| format!("    {line}"));
@@ -239,10 +240,10 @@ fn further_gates(status: &EnvironmentStatus) -> Vec<String> {
         .collect()
 }
 
-fn promotion(status: &EnvironmentStatus) -> Vec<String> {
+fn promotion(model: &PipelineStatus, status: &EnvironmentStatus) -> Vec<String> {
     let promotion = status.promotion.as_ref();
     let promotion = promotion.filter(|it| it.phase != Some(Phase::Succeeded));
-    let mut lines = promotion.map_or_else(Vec::new, planner::promotion_lines);
+    let mut lines = promotion.map_or_else(Vec::new, |it| planner::promotion_lines(model, it));
     let told = status.hold.as_ref().map(|it| it.message.as_str());
     if told.is_some() && promotion.and_then(|it| it.message.as_deref()) == told {
         lines.retain(|line| !line.starts_with("because: "));

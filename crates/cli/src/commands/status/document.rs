@@ -39,6 +39,7 @@ fn environment(pipeline: &Pipeline, model: &PipelineStatus, name: &str) -> Value
         "runs": planner::running_revisions(status),
         "message": planner::environment_message(status),
         "hold": status.and_then(|it| it.hold.as_ref()),
+        "preflight": model.preflight.get(name),
         "promotion": status.and_then(|it| it.promotion.as_ref()),
         "rollout": status.and_then(|it| it.rollout.as_ref()),
         "targets": status.map(targets).unwrap_or_default(),

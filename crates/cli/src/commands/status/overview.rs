@@ -35,13 +35,16 @@ pub(super) fn write(
     Ok(())
 }
 
-/// Why each environment waits, and that it is frozen.
+/// Why each environment waits, that it is frozen, and what a promotion would fail at.
 fn holds(pipeline: &Pipeline, now: Timestamp) -> Vec<String> {
     let model = pipeline.status.clone().unwrap_or_default();
     let names = pipeline.spec.environments.iter().map(|it| it.name.as_str());
-    let holds = names.filter_map(|name| {
-        let text = planner::hold_text(&model, name, now)?;
-        Some(format!("{name}: {text}"))
+    let holds = names.flat_map(|name| {
+        let hold = planner::hold_text(&model, name, now);
+        let told = hold.clone().unwrap_or_default();
+        let texts = [hold, planner::preflight_text(&model, name, &told)];
+        let texts = texts.into_iter().flatten();
+        texts.map(move |text| format!("{name}: {text}"))
     });
     holds.collect()
 }

@@ -63,8 +63,9 @@ impl PipelineUpdates {
             .map_or("Pending".to_owned(), |phase| format!("{phase:?}"));
         let site = planner::site_of(spec, &namespace).key();
         let text = format!("{site}: promotion of {}: {phase}", spec.shown_revision());
-        let remarks = [status.message, status.url].into_iter().flatten();
-        let remarks: String = remarks.map(|remark| format!(" {remark}")).collect();
+        let message = status.message.map(|it| format!(": {it}"));
+        let url = status.url.map(|it| format!(" {it}"));
+        let remarks: String = message.into_iter().chain(url).collect();
         vec![format!("{namespace}/{}  {text}{remarks}", spec.pipeline)]
     }
 }

@@ -5,6 +5,7 @@
 //! can show. The working tree is not changed; copy and build are in `target/mutants` and are used again.
 
 mod changed;
+mod every;
 mod list;
 
 use std::fs;

@@ -1,5 +1,224 @@
-//! `cargo xtask mutants --all`: tries every mutation of packages with one build.
+//! `cargo xtask mutants --all PACKAGE…` and `--changed [COMMIT]`: tries every mutation that `cargo mutants`
+//! knows, with one build for all of them.
+//!
+//! Every mutation is written into a copy of the workspace behind a switch, which an environment variable
+//! turns on. Each mutation is tried with the tests that reach it, until one fails. What is known is stored
+//! in `target/mutants`, so that a run goes on after an interruption.
 
+mod accepted;
+mod build;
+mod coverage;
+mod errors;
 mod known;
 mod places;
+mod process;
+mod report;
+mod store;
 mod switch;
+mod trial;
+mod workers;
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result};
+
+use crate::command::root;
+use accepted::Accepted;
+use build::{Built, LeftOut};
+use coverage::{Coverage, Test};
+use known::Mutant;
+use report::{Entry, Status};
+use store::Results;
+use trial::{Outcome, Trial};
+
+/// What is tried, with which tests, and how long.
+pub(crate) struct Options {
+    /// The packages that are mutated.
+    pub(crate) packages: Vec<String>,
+    /// Only the lines that differ from this commit.
+    pub(crate) changed: Option<String>,
+    /// Further packages whose tests run.
+    pub(crate) tests: Vec<String>,
+    /// For the tests of one mutation.
+    pub(crate) seconds: u64,
+    /// For all mutations.
+    pub(crate) minutes: Option<u64>,
+    pub(crate) workers: usize,
+}
+
+/// Tries the mutations, and fails for survivors without a reason.
+pub(crate) fn every(options: &Options) -> Result<()> {
+    let accepted = Accepted::read()?;
+    let folder = root().join("target/mutants");
+    fs::create_dir_all(&folder).context("creating target/mutants")?;
+    let mutants = known::list(
+        &folder,
+        &full_names(&options.packages),
+        options.changed.as_deref(),
+    )?;
+    if mutants.is_empty() {
+        eprintln!("there is nothing to mutate");
+        return Ok(());
+    }
+    let keys = known::keys(&mutants);
+    let built = build_known(&folder, &mutants, &keys, options)?;
+    let key = store::hash((
+        known::hash_of_crates()?,
+        &keys,
+        &options.tests,
+        options.seconds,
+    ));
+    let coverage = coverage::measure(&folder, key, &built.programs, options.workers)?;
+    for test in &coverage.failed {
+        eprintln!("not used, because it fails without a mutation: {test}");
+    }
+    let session = Session {
+        mutants: &mutants,
+        keys: &keys,
+        built: &built,
+        tests_by_mutation: coverage.tests_by_mutation(),
+        coverage: &coverage,
+        results: Results::open(&folder.join("results.jsonl"), key)?,
+        deadline: options
+            .minutes
+            .map(|it| Instant::now() + Duration::from_mins(it)),
+        limit: Duration::from_secs(options.seconds),
+    };
+    let entries = session.run(options.workers)?;
+    report::print(&entries, &accepted, options.changed.is_none())
+}
+
+/// `planner` is `sluice-planner`.
+fn full_names(packages: &[String]) -> Vec<String> {
+    let names = packages.iter().map(|name| match name.contains('-') {
+        true => name.clone(),
+        false => format!("sluice-{name}"),
+    });
+    names.collect()
+}
+
+/// Builds without the mutations of which an earlier run knows that they do not compile.
+fn build_known(
+    folder: &Path,
+    mutants: &[Mutant],
+    keys: &[String],
+    options: &Options,
+) -> Result<Built> {
+    let file = folder.join("left-out.json");
+    let mut known: BTreeMap<String, (u64, LeftOut)> = store::read(&file).unwrap_or_default();
+    let mut hashes = BTreeMap::new();
+    for name in known::by_file(mutants).keys() {
+        let source = fs::read_to_string(root().join(name)).with_context(|| name.to_string())?;
+        // What can be switched may also change with the code that writes the switches.
+        hashes.insert(
+            *name,
+            store::hash((source, include_str!("every/switch.rs"))),
+        );
+    }
+    let is_same = |id: &usize| {
+        let (hash, left_out) = known.get(&keys[*id])?;
+        (*hash == hashes[mutants[*id].file.as_str()]).then(|| (*id, left_out.clone()))
+    };
+    let left_out = (0..mutants.len()).filter_map(|id| is_same(&id)).collect();
+    let mut packages: BTreeSet<String> = mutants.iter().map(|it| it.package.clone()).collect();
+    packages.extend(full_names(&options.tests));
+    let built = build::build(folder, mutants, &packages, left_out)?;
+    for (id, left_out) in &built.left_out {
+        let hash = hashes[mutants[*id].file.as_str()];
+        known.insert(keys[*id].clone(), (hash, left_out.clone()));
+    }
+    store::write(&file, &known)?;
+    Ok(built)
+}
+
+/// One run over the mutations of a build.
+struct Session<'a> {
+    mutants: &'a [Mutant],
+    keys: &'a [String],
+    built: &'a Built,
+    coverage: &'a Coverage,
+    tests_by_mutation: BTreeMap<usize, Vec<usize>>,
+    results: Results,
+    deadline: Option<Instant>,
+    /// For the tests of one mutation.
+    limit: Duration,
+}
+
+impl Session<'_> {
+    fn run(&self, workers: usize) -> Result<Vec<Entry>> {
+        let ids: Vec<usize> = (0..self.mutants.len()).collect();
+        eprintln!(
+            "trying {} mutations, each for up to {} s",
+            ids.len(),
+            self.limit.as_secs()
+        );
+        let entries = Mutex::new(BTreeMap::new());
+        workers::for_each(workers, &ids, |id| {
+            let started = Instant::now();
+            let status = self.status(*id)?;
+            let entry = self.entry(*id, status, started.elapsed());
+            let mut entries = entries.lock().expect("no worker panics");
+            entries.insert(*id, entry);
+            if entries.len().is_multiple_of(200) {
+                eprintln!("{} of {} mutations", entries.len(), ids.len());
+            }
+            Ok(())
+        })?;
+        let entries = entries.into_inner().expect("no worker panics");
+        Ok(entries.into_values().collect())
+    }
+
+    fn status(&self, id: usize) -> Result<Status> {
+        if let Some(left_out) = self.built.left_out.get(&id) {
+            return Ok(Status::LeftOut(left_out.clone()));
+        }
+        if let Some(outcome) = self.results.outcome(&self.keys[id]) {
+            return Ok(Status::Tried(outcome.clone()));
+        }
+        if self.deadline.is_some_and(|it| it < Instant::now()) {
+            return Ok(Status::NotTried);
+        }
+        let trial = Trial {
+            programs: &self.built.programs,
+            limit: self.limit,
+        };
+        let outcome = trial.run(id, self.tests(id))?;
+        self.results.add(&self.keys[id], &outcome)?;
+        if !matches!(outcome, Outcome::Killed { .. }) {
+            eprintln!("{outcome:?}: {}", self.mutants[id].name);
+        }
+        Ok(Status::Tried(outcome))
+    }
+
+    /// The tests that reach a mutation: the one that killed it the last time, then the fastest.
+    fn tests(&self, id: usize) -> Vec<&Test> {
+        let indices = self.tests_by_mutation.get(&id);
+        let all = &self.coverage.tests;
+        let mut tests: Vec<&Test> = indices.into_iter().flatten().map(|it| &all[*it]).collect();
+        let killer = self.results.earlier_killer(&self.keys[id]);
+        let is_killer = |it: &&Test| Some((it.program.as_str(), it.name.as_str())) == killer;
+        if let Some(index) = tests.iter().position(is_killer) {
+            let killer = tests.remove(index);
+            tests.insert(0, killer);
+        }
+        tests
+    }
+
+    fn entry(&self, id: usize, status: Status, time: Duration) -> Entry {
+        let mutant = &self.mutants[id];
+        let expression = self.built.expressions.get(&id);
+        let expression = expression.map_or(String::new(), |it| format!(": `{it}`"));
+        Entry {
+            package: mutant.package.clone(),
+            folder: mutant.folder(),
+            shown: format!("{}{expression}", mutant.name),
+            key: format!("{}: {}{expression}", mutant.file, mutant.text()),
+            status,
+            time,
+        }
+    }
+}

@@ -1,12 +1,15 @@
 //! The mutations that `cargo mutants` knows of some packages.
 
 use std::collections::BTreeMap;
+use std::fs;
 use std::path::Path;
+use std::process::Command;
 
 use anyhow::{Context, Result, bail};
 use serde::Deserialize;
 
-use crate::command::{cargo, output};
+use super::store;
+use crate::command::{cargo, output, root};
 
 /// One mutation in the list of `cargo mutants`.
 #[derive(Clone, Deserialize)]
@@ -56,6 +59,12 @@ impl Mutant {
             .split_once(": ")
             .map_or(self.name.as_str(), |it| it.1)
     }
+
+    /// The folder of the package.
+    pub(super) fn folder(&self) -> String {
+        let folder = self.file.split_once("src/").map_or("", |it| it.0);
+        folder.to_owned()
+    }
 }
 
 impl Position {
@@ -65,12 +74,21 @@ impl Position {
         let before: usize = lines.clone().take(self.line - 1).map(str::len).sum();
         let mut line = lines.skip(self.line - 1);
         let characters = line.next().unwrap_or_default().chars();
-        before + characters.take(self.column - 1).map(char::len_utf8).sum::<usize>()
+        before
+            + characters
+                .take(self.column - 1)
+                .map(char::len_utf8)
+                .sum::<usize>()
     }
 }
 
-/// The mutations of packages; those in the lines of a diff if there is one, of all packages if none is named.
-pub(super) fn list(packages: &[String], diff: Option<&Path>) -> Result<Vec<Mutant>> {
+/// The mutations of packages, or of all if none is named; only of the lines that differ from the merge base
+/// with a commit if there is one.
+pub(super) fn list(
+    folder: &Path,
+    packages: &[String],
+    changed: Option<&str>,
+) -> Result<Vec<Mutant>> {
     let installed = cargo(&["mutants", "--version"]).output();
     if !installed.is_ok_and(|it| it.status.success()) {
         bail!(
@@ -84,11 +102,52 @@ pub(super) fn list(packages: &[String], diff: Option<&Path>) -> Result<Vec<Mutan
     if packages.is_empty() {
         command.arg("--workspace");
     }
-    if let Some(diff) = diff {
-        command.arg("--in-diff").arg(diff);
+    if let Some(base) = changed {
+        let diff = changed_lines(base)?;
+        if diff.is_empty() {
+            return Ok(Vec::new());
+        }
+        let file = folder.join("changed.diff");
+        fs::write(&file, diff).context("writing the changed lines")?;
+        command.arg("--in-diff").arg(file);
     }
     let listed = output(&mut command)?;
     serde_json::from_str(&listed).context("reading the list of cargo mutants")
+}
+
+fn changed_lines(base: &str) -> Result<String> {
+    let range = format!("{base}...HEAD");
+    output(
+        Command::new("git")
+            .args(["diff", &range, "--", "crates"])
+            .current_dir(root()),
+    )
+}
+
+/// A name for each mutation that stays the same when lines are added before it: file, mutation, and its
+/// number among equal ones.
+pub(super) fn keys(mutants: &[Mutant]) -> Vec<String> {
+    let mut counts: BTreeMap<String, usize> = BTreeMap::new();
+    let keys = mutants.iter().map(|it| {
+        let key = format!("{}: {}", it.file, it.text());
+        let count = counts.entry(key.clone()).or_default();
+        *count += 1;
+        format!("{key} #{count}")
+    });
+    keys.collect()
+}
+
+/// A number that changes with any file of the crates.
+pub(super) fn hash_of_crates() -> Result<u64> {
+    let files = output(
+        Command::new("git")
+            .args(["ls-files", "--cached", "--others", "--exclude-standard"])
+            .arg("crates")
+            .current_dir(root()),
+    )?;
+    let read = |name: &str| fs::read(root().join(name)).unwrap_or_default();
+    let files: Vec<_> = files.lines().map(|name| (name, read(name))).collect();
+    Ok(store::hash(files))
 }
 
 /// The places of mutations by file, in the order of the list.

@@ -131,7 +131,9 @@ impl Writer<'_> {
     ) -> Result<(), &'static str> {
         let returned = mutant.function.as_ref().map(|it| it.return_type.as_str());
         if returned.is_some_and(|it| it.contains("impl ")) {
-            return Err("the returned type is `impl Trait`, and both returns must have the same type");
+            return Err(
+                "the returned type is `impl Trait`, and both returns must have the same type",
+            );
         }
         let order = (start, std::cmp::Reverse(usize::MAX), 0);
         let edit = self.edits.entry(order).or_insert(Edit {
@@ -196,7 +198,12 @@ impl Writer<'_> {
             never: None,
             deleted: None,
         };
-        if let Change::Guard { always, never, deleted } = self.edit(range, 2, empty) {
+        if let Change::Guard {
+            always,
+            never,
+            deleted,
+        } = self.edit(range, 2, empty)
+        {
             *match replacement {
                 "true" => always,
                 "false" => never,
@@ -265,7 +272,12 @@ fn render_edit(source: &str, edit: &Edit, inner: &[Edit]) -> String {
             operator,
             right,
             mutations,
-        } => binary(&part(left), &source[operator.clone()], &part(right), mutations),
+        } => binary(
+            &part(left),
+            &source[operator.clone()],
+            &part(right),
+            mutations,
+        ),
         Change::Unary {
             operand,
             operator,
@@ -366,6 +378,13 @@ pub(super) fn mutation_at(text: &str, position: usize) -> Option<usize> {
         }
     }
     open.pop()
+}
+
+/// The mutations whose text starts in a part of a file with switches.
+pub(super) fn mutations_in(text: &str) -> Vec<usize> {
+    let starts = text.split("/*<").skip(1);
+    let digits = starts.filter_map(|it| it.split('*').next());
+    digits.filter_map(|it| it.parse().ok()).collect()
 }
 
 /// An expression in one line.

@@ -127,7 +127,7 @@ fn without_lints(manifest: Vec<u8>) -> Result<Vec<u8>> {
 
 /// Builds tests, and returns the messages of cargo.
 fn compile(tree: &Path, folder: &Path, packages: &BTreeSet<String>) -> Result<String> {
-    let mut command = cargo(&["test", "--no-run", "--keep-going", "--message-format=json"]);
+    let mut command = cargo(&["test", "--no-run", "--message-format=json"]);
     for package in packages {
         command.args(["--package", package]);
     }

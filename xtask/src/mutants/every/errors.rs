@@ -16,6 +16,8 @@ pub(super) struct CompilerError {
     /// As a terminal shows it.
     pub(super) rendered: String,
     spans: Vec<Span>,
+    /// Where the compiler would change something.
+    suggestions: Vec<Span>,
 }
 
 #[derive(Deserialize)]
@@ -31,6 +33,8 @@ struct Message {
     #[serde(default)]
     spans: Vec<Span>,
     rendered: Option<String>,
+    #[serde(default)]
+    children: Vec<Message>,
 }
 
 #[derive(Deserialize)]
@@ -59,8 +63,14 @@ pub(super) fn parse(messages: &str) -> Vec<CompilerError> {
         text: it.message,
         rendered: it.rendered.unwrap_or_default(),
         spans: it.spans,
+        suggestions: suggestions(it.children),
     });
     errors.collect()
+}
+
+fn suggestions(children: Vec<Message>) -> Vec<Span> {
+    let helps = children.into_iter().filter(|it| it.level == "help");
+    helps.flat_map(|it| it.spans).collect()
 }
 
 /// The mutations that an error is about, and whether it is inside of their text. `read` returns the text of
@@ -76,7 +86,7 @@ pub(super) fn mutations(
             return (vec![id], true);
         }
     }
-    for span in primary {
+    for span in primary.clone() {
         let text = read(&span.file_name);
         let exact = mutations_in(&text[span.byte_start..span.byte_end]);
         let near = || mutations_in(&text[lines(&text, span)]);
@@ -85,7 +95,14 @@ pub(super) fn mutations(
             return (ids, false);
         }
     }
-    (Vec::new(), false)
+    // Arms with a guard do not make a `match` complete: without its last arm it does not compile either.
+    let pairs = primary.flat_map(|span| error.suggestions.iter().map(move |it| (span, it)));
+    let before = pairs.filter_map(|(span, suggestion)| {
+        let text = read(&span.file_name);
+        let between = text.get(span.byte_end..suggestion.byte_start);
+        between.and_then(|it| mutations_in(it).pop())
+    });
+    (before.take(1).collect(), true)
 }
 
 /// The whole lines of a span.
@@ -108,7 +125,7 @@ mod tests {
             ("e", vec![2], true),
             ("c\n", vec![1], false),
             ("d != /*<2*/e/*>*/", vec![2], false),
-            ("fn", vec![], false),
+            ("fn", vec![], true),
         ];
         for (part, expected, is_inside) in table {
             let start = SOURCE.find(part).expect("part of the source");
@@ -123,6 +140,7 @@ mod tests {
                 text: String::new(),
                 rendered: String::new(),
                 spans: vec![span],
+                suggestions: Vec::new(),
             };
             let found = mutations(&error, |_| SOURCE.to_owned());
             assert_eq!(found, (expected, is_inside), "{part}");

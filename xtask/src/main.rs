@@ -120,7 +120,7 @@ struct EveryMutation {
     #[arg(long, value_name = "PACKAGE", num_args = 1..)]
     tests: Vec<String>,
     /// How long the tests of one mutation may take until it counts as a survivor
-    #[arg(long, default_value_t = 60)]
+    #[arg(long, default_value_t = 30)]
     seconds: u64,
     /// Start no mutation after this time, and list what was not tried
     #[arg(long)]

@@ -37,7 +37,8 @@ fn read_or_record(id: usize) -> bool {
         SELECTED.store(read(), Relaxed);
         return is(id);
     }
-    if !REACHED[id].swap(true, Relaxed)
+    if !REACHED[id].load(Relaxed)
+        && !REACHED[id].swap(true, Relaxed)
         && let Some(mut file) = FILE.get()
     {
         // One write per line, because several processes append to the file.

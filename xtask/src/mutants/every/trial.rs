@@ -48,8 +48,8 @@ impl Trial<'_> {
         }
         let started = Instant::now();
         let mut length = FIRST_PROCESS;
-        while !tests.is_empty() {
-            if started.elapsed() > self.limit {
+        while let Some(first) = tests.first() {
+            if started.elapsed() + first.time > self.limit {
                 return Ok(Outcome::SurvivedFor {
                     seconds: self.limit.as_secs(),
                     tests_left: tests.len(),

@@ -122,7 +122,8 @@ struct EveryMutation {
     /// How long the tests of one mutation may take until it counts as a survivor
     #[arg(long, default_value_t = 30)]
     seconds: u64,
-    /// Start no mutation after this time, and list what was not tried
+    /// Limit of the time after the build, half of it to find which tests reach which mutations; what does not
+    /// fit is listed
     #[arg(long)]
     minutes: Option<u64>,
     /// How many mutations are tried at the same time

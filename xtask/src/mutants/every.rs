@@ -72,10 +72,11 @@ pub(crate) fn every(options: &Options) -> Result<()> {
         &options.tests,
         options.seconds,
     ));
-    let coverage = coverage::measure(&folder, key, &built.programs, options.workers)?;
-    for test in &coverage.failed {
-        eprintln!("not used, because it fails without a mutation: {test}");
-    }
+    let time = options.minutes.map(Duration::from_mins);
+    let half = time.map(|it| Instant::now() + it / 2);
+    let deadline = time.map(|it| Instant::now() + it);
+    let coverage = coverage::measure(&folder, key, &built.programs, options.workers, half)?;
+    print_unused(&coverage);
     let session = Session {
         mutants: &mutants,
         keys: &keys,
@@ -83,13 +84,23 @@ pub(crate) fn every(options: &Options) -> Result<()> {
         tests_by_mutation: coverage.tests_by_mutation(),
         coverage: &coverage,
         results: Results::open(&folder.join("results.jsonl"), key)?,
-        deadline: options
-            .minutes
-            .map(|it| Instant::now() + Duration::from_mins(it)),
+        deadline,
         limit: Duration::from_secs(options.seconds),
     };
     let entries = session.run(options.workers)?;
     report::print(&entries, &accepted, options.changed.is_none())
+}
+
+fn print_unused(coverage: &Coverage) {
+    for test in &coverage.failed {
+        eprintln!("not used, because it fails without a mutation: {test}");
+    }
+    if coverage.not_run > 0 {
+        eprintln!(
+            "half of the time was over before {} tests: what the others do not kill is not tried",
+            coverage.not_run
+        );
+    }
 }
 
 /// `planner` is `sluice-planner`.
@@ -187,8 +198,12 @@ impl Session<'_> {
             limit: self.limit,
         };
         let outcome = trial.run(id, self.tests(id))?;
+        let is_killed = matches!(outcome, Outcome::Killed { .. });
+        if !is_killed && self.coverage.not_run > 0 {
+            return Ok(Status::NotTried);
+        }
         self.results.add(&self.keys[id], &outcome)?;
-        if !matches!(outcome, Outcome::Killed { .. }) {
+        if !is_killed {
             eprintln!("{outcome:?}: {}", self.mutants[id].name);
         }
         Ok(Status::Tried(outcome))

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use serde::{Deserialize, Serialize};
@@ -30,11 +30,13 @@ pub(super) struct Test {
 }
 
 /// All tests, the fastest first, and those that cannot be used.
-#[derive(Deserialize, Serialize)]
+#[derive(Default, Deserialize, Serialize)]
 pub(super) struct Coverage {
     pub(super) tests: Vec<Test>,
     /// Program and name of tests that fail without a mutation.
     pub(super) failed: Vec<String>,
+    /// How many tests did not run, because the time was over.
+    pub(super) not_run: usize,
 }
 
 impl Coverage {
@@ -50,12 +52,14 @@ impl Coverage {
     }
 }
 
-/// Runs the tests of the programs, or reads what they did if `key` is the one of the stored coverage.
+/// Runs the tests of the programs until a deadline, or reads what they did if `key` is the one of the stored
+/// coverage.
 pub(super) fn measure(
     folder: &Path,
     key: u64,
     programs: &[Suite],
     workers: usize,
+    deadline: Option<Instant>,
 ) -> Result<Coverage> {
     let file = folder.join("coverage.json");
     if let Some((known, coverage)) = store::read::<(u64, Coverage)>(&file)
@@ -63,31 +67,44 @@ pub(super) fn measure(
     {
         return Ok(coverage);
     }
+    let coverage = run_all(folder, programs, workers, deadline)?;
+    if coverage.not_run == 0 {
+        store::write(&file, &(key, &coverage))?;
+    }
+    Ok(coverage)
+}
+
+fn run_all(
+    folder: &Path,
+    programs: &[Suite],
+    workers: usize,
+    deadline: Option<Instant>,
+) -> Result<Coverage> {
     let mut waiting = Vec::new();
     for program in programs {
         waiting.extend(names(program)?.into_iter().map(|name| (program, name)));
     }
     eprintln!("running {} tests once, each by itself", waiting.len());
-    let (tests, failed) = (Mutex::new(Vec::new()), Mutex::new(Vec::new()));
+    let coverage = Mutex::new(Coverage::default());
     let next = AtomicUsize::new(0);
     for_each(workers, &waiting, |(program, name)| {
         let number = next.fetch_add(1, Ordering::Relaxed);
-        let record = folder.join(format!("reached-{number}"));
-        match run_one(program, name, &record)? {
-            Some(test) => tests.lock().expect("no worker panics").push(test),
-            None => {
-                let failed = &mut failed.lock().expect("no worker panics");
-                failed.push(format!("{}: {name}", program.name));
-            }
+        let is_late = deadline.is_some_and(|it| it < Instant::now());
+        let test = match is_late {
+            true => None,
+            false => run_one(program, name, &folder.join(format!("reached-{number}")))?,
+        };
+        let mut coverage = coverage.lock().expect("no worker panics");
+        match test {
+            Some(test) => coverage.tests.push(test),
+            None if is_late => coverage.not_run += 1,
+            None => coverage.failed.push(format!("{}: {name}", program.name)),
         }
         Ok(())
     })?;
-    let mut tests = tests.into_inner().expect("no worker panics");
-    tests.sort_by_key(|it: &Test| it.time);
-    let failed = failed.into_inner().expect("no worker panics");
-    let stored = (key, Coverage { tests, failed });
-    store::write(&file, &stored)?;
-    Ok(stored.1)
+    let mut coverage = coverage.into_inner().expect("no worker panics");
+    coverage.tests.sort_by_key(|it| it.time);
+    Ok(coverage)
 }
 
 fn run_one(program: &Suite, name: &str, record: &Path) -> Result<Option<Test>> {

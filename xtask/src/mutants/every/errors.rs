@@ -116,15 +116,15 @@ fn lines(text: &str, span: &Span) -> Range<usize> {
 mod tests {
     use super::*;
 
-    const SOURCE: &str = "fn f() {\n  /*<1*/if a { return b; }/*>*/ c\n}\n(d != /*<2*/e/*>*/)\n";
+    const SOURCE: &str = "fn f() {\n  /*<1*/if a { return b; }/*>*/ c\n}\n(d != /*<2*/x/*>*/)\n";
 
     #[test]
     fn errors_are_mapped_to_mutations() {
         let table = [
             ("b", vec![1], true),
-            ("e", vec![2], true),
+            ("x", vec![2], true),
             ("c\n", vec![1], false),
-            ("d != /*<2*/e/*>*/", vec![2], false),
+            ("d != /*<2*/x/*>*/", vec![2], false),
             ("fn", vec![], true),
         ];
         for (part, expected, is_inside) in table {

@@ -260,13 +260,7 @@ fn render(source: &str, edits: &[Edit], range: Range<usize>) -> String {
 fn render_edit(source: &str, edit: &Edit, inner: &[Edit]) -> String {
     let part = |range: &Range<usize>| render(source, inner, range.clone());
     match &edit.change {
-        Change::Function(mutations) => {
-            let returns = mutations.iter().map(|(id, value)| {
-                let text = format!("if {} {{ return {value}; }}", is(*id));
-                format!("{} ", marked(*id, &text))
-            });
-            returns.collect()
-        }
+        Change::Function(mutations) => returns(mutations),
         Change::Binary {
             left,
             operator,
@@ -282,16 +276,7 @@ fn render_edit(source: &str, edit: &Edit, inner: &[Edit]) -> String {
             operand,
             operator,
             id,
-        } => {
-            let operand = part(operand);
-            match operator.as_str() {
-                "!" => format!("((!{operand}) != {})", marked(*id, &is(*id))),
-                _ => format!(
-                    "(if {} {{ {operand} }} else {{ {operator}{operand} }})",
-                    marked(*id, &is(*id))
-                ),
-            }
-        }
+        } => unary(operator, &part(operand), *id),
         Change::Guard {
             always,
             never,
@@ -304,10 +289,26 @@ fn render_edit(source: &str, edit: &Edit, inner: &[Edit]) -> String {
             value,
             base,
         } => {
-            let (value, base) = (part(value), part(base));
-            let from_base = marked(*id, &format!("{{ ({base}).{name} }}"));
+            let from_base = marked(*id, &format!("{{ ({}).{name} }}", part(base)));
+            let value = part(value);
             format!("{name}: (if {} {from_base} else {{ {value} }})", is(*id))
         }
+    }
+}
+
+fn returns(mutations: &[(usize, String)]) -> String {
+    let returns = mutations.iter().map(|(id, value)| {
+        let text = format!("if {} {{ return {value}; }}", is(*id));
+        format!("{} ", marked(*id, &text))
+    });
+    returns.collect()
+}
+
+fn unary(operator: &str, operand: &str, id: usize) -> String {
+    let switch = marked(id, &is(id));
+    match operator {
+        "!" => format!("((!{operand}) != {switch})"),
+        _ => format!("(if {switch} {{ {operand} }} else {{ {operator}{operand} }})"),
     }
 }
 

@@ -92,15 +92,17 @@ fn binary_operators() {
             "fn f() { if let Some(a) = b ~&&~ c {} }",
             "fn f() { if let Some(a) = b && c {} }",
         ),
-        (
-            &["!="],
-            "fn f() { assert!(a ~==~ b); }",
-            "fn f() { assert!(a == b); }",
-        ),
     ];
     for (replacements, source, expected) in table {
         check(Genre::BinaryOperator, replacements, source, expected);
     }
+}
+
+#[test]
+fn macros_are_left_out() {
+    let source = "fn f() { assert!(a ~==~ b); }";
+    let expected = "fn f() { assert!(a == b); }";
+    check(Genre::BinaryOperator, &["!="], source, expected);
 }
 
 #[test]

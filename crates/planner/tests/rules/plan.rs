@@ -274,6 +274,10 @@ fn a_revision_that_reached_only_some_targets_has_not_been_left() {
         "start prod abc instead of def",
     );
     check(
+        "dev[abc ok] > prod[abc ok, def ok]\nran prod abc",
+        "start prod abc instead of def",
+    );
+    check(
         "dev[abc ok] > prod[abc ok, def ok]\nran prod def abc",
         "prod: AlreadyRan: abc ran in prod before and was replaced; resolved by a newer revision or a request for abc",
     );

@@ -165,6 +165,32 @@ fn what_a_person_asked_for_is_not_overtaken() {
     );
 }
 
+/// What the promotion of a drawing waits for while a request was not taken up.
+#[test]
+fn a_promotion_waits_for_a_request_that_goes_first() {
+    let cancel = "a person asked to cancel what is in progress";
+    let other = "a person requested 3.0.0, which goes first";
+    for (request, expected) in [
+        ("Cancel - r2", Some(cancel)),
+        ("Cancel 2.0.0 r2", Some(cancel)),
+        ("Cancel 3.0.0 r2", None),
+        ("Promote 2.0.0 r2", None),
+        ("Promote 3.0.0 r2", Some(other)),
+        ("Rollback 3.0.0 r2", Some(other)),
+        ("Retry 3.0.0 r2", None),
+        ("Promote 3.0.0 r1", None),
+    ] {
+        let world = draw(&format!(
+            "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running asked r1\nrequest prod {request}"
+        ));
+        let status = crate::attempt::next_of(&world, "missing").status;
+        let is_held = status.reason.as_deref() == Some("RequestUnderWay");
+        let message = status.message.unwrap_or_default();
+        let found = message.split("; resolved by").next().filter(|_| is_held);
+        assert_eq!(found, expected, "{request}");
+    }
+}
+
 #[test]
 fn a_request_that_cannot_be_met_is_refused() {
     check(

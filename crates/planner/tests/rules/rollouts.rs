@@ -309,6 +309,25 @@ fn a_newer_revision_waits_or_restarts() {
     }
 }
 
+/// The request counts before the pipeline answers it: no further target is started.
+#[test]
+fn a_request_to_stop_counts_at_once() {
+    for (kind, expected) in [
+        (RequestKind::StopRollout, 1),
+        (RequestKind::ResumeRollout, 2),
+    ] {
+        let mut fleet = Fleet::new(3, rollout(json!({"waves": [{"maxConcurrent": 1}]})));
+        fleet.settle();
+        let first = fleet.in_flight()[0];
+        fleet.deploy(first);
+        fleet.pipeline_pass();
+        fleet.request(kind, "");
+        fleet.promotion_pass();
+        fleet.promotion_pass();
+        assert_eq!(fleet.started(), expected, "{kind:?}");
+    }
+}
+
 #[test]
 fn a_stopped_rollout_makes_way_for_a_newer_revision() {
     let settings = rollout(json!({"waves": [{"maxConcurrent": 1}]}));

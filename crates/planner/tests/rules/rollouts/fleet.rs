@@ -177,7 +177,7 @@ impl Fleet {
         self.world.pipeline.status = Some(status);
     }
 
-    fn promotion_pass(&mut self) {
+    pub(super) fn promotion_pass(&mut self) {
         for index in 0..self.world.promotions.len() {
             let promotion = self.world.promotions[index].clone();
             let input = AttemptInput {

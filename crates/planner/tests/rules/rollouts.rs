@@ -329,6 +329,35 @@ fn a_request_to_stop_counts_at_once() {
 }
 
 #[test]
+fn an_order_that_changes_nothing_is_answered() {
+    let mut fleet = Fleet::new(3, rollout(json!({"waves": [{"maxConcurrent": 1}]})));
+    let mut answers = Vec::new();
+    let mut order = |fleet: &mut Fleet, kind, target| {
+        fleet.order(kind, target);
+        answers.push(fleet.answer());
+    };
+    order(&mut fleet, RequestKind::ResumeRollout, None);
+    order(&mut fleet, RequestKind::SkipTarget, None);
+    order(&mut fleet, RequestKind::SkipTarget, Some("nowhere"));
+    order(&mut fleet, RequestKind::SkipTarget, Some("c0"));
+    order(&mut fleet, RequestKind::Retry, None);
+    order(&mut fleet, RequestKind::StopRollout, None);
+    order(&mut fleet, RequestKind::StopRollout, None);
+    order(&mut fleet, RequestKind::Retry, None);
+    let expected = [
+        "refused: no rollout into prod is in progress",
+        "refused: it names no target; add \"target\"",
+        "refused: the rollout has no target nowhere",
+        "the rollout goes on without c0/prod",
+        "refused: no promotion into prod has failed",
+        "stopped the rollout of 2.0.0",
+        "the rollout of 2.0.0 is stopped already",
+        "the rollout of 2.0.0 is retried",
+    ];
+    assert_eq!(answers, expected);
+}
+
+#[test]
 fn a_stopped_rollout_makes_way_for_a_newer_revision() {
     let settings = rollout(json!({"waves": [{"maxConcurrent": 1}]}));
     let mut fleet = Fleet::new(3, settings);

@@ -279,6 +279,21 @@ impl Fleet {
         self.world.promotions.last().unwrap()
     }
 
+    /// What comes next for the newest promotion.
+    pub(super) fn next(&self) -> planner::AttemptPlan {
+        let input = AttemptInput {
+            pipeline: Some(&self.world.pipeline),
+            promotions: &self.world.promotions,
+            pull_request: ObservedPullRequest::NotQueried,
+            edited: false,
+        };
+        attempt(self.promotion(), &input, self.now)
+    }
+
+    pub(super) fn now(&self) -> planner::Timestamp {
+        self.now
+    }
+
     pub(super) fn rollout(&self) -> Option<&RolloutStatus> {
         self.world
             .promotions

@@ -537,6 +537,11 @@ fn there_is_no_rollback_without_a_promotion_an_entry_or_of_a_rollback() {
     for (facts, because) in [
         ("checked prod 2.0.0 1.0.0", "no promotion brought it"),
         (
+            "promotion prod 1.0.0 Succeeded merged 5m
+             checked prod 2.0.0 1.0.0",
+            "no promotion brought it",
+        ),
+        (
             "promotion prod 2.0.0 Failed merged 5m
              ran prod 2.0.0 1.0.0",
             "no other revision has passed the checks there",

@@ -389,3 +389,40 @@ fn only_what_can_still_be_taken_back_is_offered_for_cancelling() {
     check("request prod Rollback 1.0.0 r1\nhandled prod r1", None);
     check("request prod Cancel - r1", None);
 }
+
+#[test]
+fn what_is_not_merged_can_be_rejected() {
+    let world = draw(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]
+         promotion prod 1.1.0 Succeeded merged 1h
+         promotion prod 1.2.0 Deploying merged 5m
+         promotion prod 1.3.0 WaitingForMerge merged 1m
+         promotion prod 1.4.0 AwaitingApproval rejected-by ann
+         promotion prod 1.5.0 Running withdrawn
+         promotion dev 1.6.0 Running
+         promotion prod 1.7.0 AwaitingApproval
+         promotion prod 2.0.0 WaitingForMerge",
+    );
+    let rejectable = |revision| {
+        let found = planner::rejectable(&world.promotions, "shop", "prod", revision);
+        let found = found.iter().map(|it| it.spec.revision.as_str());
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(rejectable(None), ["1.7.0", "2.0.0"]);
+    assert_eq!(rejectable(Some("2.0.0")), ["2.0.0"]);
+    assert_eq!(rejectable(Some("1.2.0")), Vec::<&str>::new());
+}
+
+/// What was tried without success and never ran comes last, then the older ones.
+#[test]
+fn choices_are_sorted_by_cautions_and_versions() {
+    let world = draw(
+        "dev[3.0.0 ok] > prod[1.0.0 ok]\nran prod 1.0.0 0.9.0\nrejected prod 2.0.0\nfails prod 2.1.0 1h\nfails prod 0.9.0 1h",
+    );
+    let mut choices = ["1.5.0", "2.0.0", "0.9.0", "3.0.0", "2.1.0"].map(str::to_owned);
+    planner::sort_choices(&mut choices, &world.model(), "prod");
+    assert_eq!(choices, ["3.0.0", "1.5.0", "0.9.0", "2.1.0", "2.0.0"]);
+    let cautions = |revision| planner::caution(&world.model(), "prod", revision);
+    assert_eq!(cautions("2.1.0"), Some("failed to deploy here"));
+    assert_eq!(cautions("0.9.0"), None, "it ran later");
+}

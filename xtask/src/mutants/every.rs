@@ -19,12 +19,12 @@ mod trial;
 mod workers;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs;
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 
 use crate::command::root;
 use accepted::Accepted;
@@ -55,6 +55,10 @@ pub(crate) fn every(options: &Options) -> Result<()> {
     let accepted = Accepted::read()?;
     let folder = root().join("target/mutants");
     fs::create_dir_all(&folder).context("creating target/mutants")?;
+    let lock = File::create(folder.join("lock")).context("creating target/mutants/lock")?;
+    if lock.try_lock().is_err() {
+        bail!("another run uses target/mutants");
+    }
     let mutants = known::list(
         &folder,
         &full_names(&options.packages),

@@ -55,10 +55,7 @@ pub(crate) fn every(options: &Options) -> Result<()> {
     let accepted = Accepted::read()?;
     let folder = root().join("target/mutants");
     fs::create_dir_all(&folder).context("creating target/mutants")?;
-    let lock = File::create(folder.join("lock")).context("creating target/mutants/lock")?;
-    if lock.try_lock().is_err() {
-        bail!("another run uses target/mutants");
-    }
+    let _lock = lock(&folder)?;
     let mutants = known::list(
         &folder,
         &full_names(&options.packages),
@@ -93,6 +90,15 @@ pub(crate) fn every(options: &Options) -> Result<()> {
     };
     let entries = session.run(options.workers)?;
     report::print(&entries, &accepted, options.changed.is_none())
+}
+
+/// Keeps other runs away from the copy and from what is stored, until it is dropped.
+fn lock(folder: &Path) -> Result<File> {
+    let lock = File::create(folder.join("lock")).context("creating target/mutants/lock")?;
+    if lock.try_lock().is_err() {
+        bail!("another run uses target/mutants");
+    }
+    Ok(lock)
 }
 
 fn print_unused(coverage: &Coverage) {

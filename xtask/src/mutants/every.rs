@@ -29,7 +29,7 @@ use anyhow::{Context, Result, bail};
 use crate::command::root;
 use accepted::Accepted;
 use build::{Built, LeftOut};
-use coverage::{Coverage, Test};
+use coverage::{Coverage, Measurement, Test};
 use known::Mutant;
 use report::{Entry, Status};
 use store::Results;
@@ -73,11 +73,10 @@ pub(crate) fn every(options: &Options) -> Result<()> {
         &options.tests,
         options.seconds,
     ));
-    let time = options.minutes.map(Duration::from_mins);
-    let half = time.map(|it| Instant::now() + it / 2);
-    let deadline = time.map(|it| Instant::now() + it);
-    let coverage = coverage::measure(&folder, key, &built.programs, options.workers, half)?;
-    print_unused(&coverage);
+    let deadline = options
+        .minutes
+        .map(|it| Instant::now() + Duration::from_mins(it));
+    let coverage = measure(options, &folder, &built, key)?;
     let session = Session {
         mutants: &mutants,
         keys: &keys,
@@ -90,6 +89,21 @@ pub(crate) fn every(options: &Options) -> Result<()> {
     };
     let entries = session.run(options.workers)?;
     report::print(&entries, &accepted, options.changed.is_none())
+}
+
+/// Finds which tests reach which mutations, for half of the time.
+fn measure(options: &Options, folder: &Path, built: &Built, key: u64) -> Result<Coverage> {
+    let half = options.minutes.map(|it| Duration::from_mins(it) / 2);
+    let measurement = Measurement {
+        folder,
+        programs: &built.programs,
+        workers: options.workers,
+        deadline: half.map(|it| Instant::now() + it),
+        longest: Duration::from_secs(options.seconds) * 2,
+    };
+    let coverage = measurement.coverage(key)?;
+    print_unused(&coverage);
+    Ok(coverage)
 }
 
 /// Keeps other runs away from the copy and from what is stored, until it is dropped.

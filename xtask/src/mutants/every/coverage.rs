@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::Path;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
@@ -15,10 +14,10 @@ use super::store;
 use super::workers::for_each;
 use crate::suites::Suite;
 
-/// A test that takes longer is not used.
-const LIMIT: Duration = Duration::from_mins(5);
+/// For listing the tests of a program.
+const LIMIT: Duration = Duration::from_mins(1);
 
-/// A test that passes without mutation.
+/// A test that passes without mutation, or takes too long to be run with one.
 #[derive(Clone, Deserialize, Serialize)]
 pub(super) struct Test {
     /// The name of its program, such as `planner rules`.
@@ -52,75 +51,74 @@ impl Coverage {
     }
 }
 
-/// Runs the tests of the programs until a deadline, or reads what they did if `key` is the one of the stored
-/// coverage.
-pub(super) fn measure(
-    folder: &Path,
-    key: u64,
-    programs: &[Suite],
-    workers: usize,
-    deadline: Option<Instant>,
-) -> Result<Coverage> {
-    let file = folder.join("coverage.json");
-    if let Some((known, coverage)) = store::read::<(u64, Coverage)>(&file)
-        && known == key
-    {
-        return Ok(coverage);
-    }
-    let coverage = run_all(folder, programs, workers, deadline)?;
-    if coverage.not_run == 0 {
-        store::write(&file, &(key, &coverage))?;
-    }
-    Ok(coverage)
+/// How the tests are run.
+pub(super) struct Measurement<'a> {
+    pub(super) folder: &'a Path,
+    pub(super) programs: &'a [Suite],
+    pub(super) workers: usize,
+    /// No test is started after this time.
+    pub(super) deadline: Option<Instant>,
+    /// A slower test is stopped. It would not fit into the time of a mutation, so that it does not matter
+    /// whether it passes; what it reached until then is known.
+    pub(super) longest: Duration,
 }
 
-fn run_all(
-    folder: &Path,
-    programs: &[Suite],
-    workers: usize,
-    deadline: Option<Instant>,
-) -> Result<Coverage> {
-    let mut waiting = Vec::new();
-    for program in programs {
-        waiting.extend(names(program)?.into_iter().map(|name| (program, name)));
-    }
-    eprintln!("running {} tests once, each by itself", waiting.len());
-    let coverage = Mutex::new(Coverage::default());
-    let next = AtomicUsize::new(0);
-    for_each(workers, &waiting, |(program, name)| {
-        let number = next.fetch_add(1, Ordering::Relaxed);
-        let is_late = deadline.is_some_and(|it| it < Instant::now());
-        let test = match is_late {
-            true => None,
-            false => run_one(program, name, &folder.join(format!("reached-{number}")))?,
-        };
-        let mut coverage = coverage.lock().expect("no worker panics");
-        match test {
-            Some(test) => coverage.tests.push(test),
-            None if is_late => coverage.not_run += 1,
-            None => coverage.failed.push(format!("{}: {name}", program.name)),
+impl Measurement<'_> {
+    /// Runs the tests, or reads what they did if `key` is the one of the stored coverage.
+    pub(super) fn coverage(&self, key: u64) -> Result<Coverage> {
+        let file = self.folder.join("coverage.json");
+        if let Some((known, coverage)) = store::read::<(u64, Coverage)>(&file)
+            && known == key
+        {
+            return Ok(coverage);
         }
-        Ok(())
-    })?;
-    let mut coverage = coverage.into_inner().expect("no worker panics");
-    coverage.tests.sort_by_key(|it| it.time);
-    Ok(coverage)
-}
+        let coverage = self.run_all()?;
+        if coverage.not_run == 0 {
+            store::write(&file, &(key, &coverage))?;
+        }
+        Ok(coverage)
+    }
 
-fn run_one(program: &Suite, name: &str, record: &Path) -> Result<Option<Test>> {
-    let mut command = process::tests(program, &[name]);
-    command.env("MUTATIONS_REACHED", record);
-    let finished = process::run(&mut command, LIMIT)?;
-    let recorded = fs::read_to_string(record).unwrap_or_default();
-    // Nothing was reached if there is no file.
-    let _ = fs::remove_file(record);
-    let test = Test {
-        program: program.name.clone(),
-        name: name.to_owned(),
-        time: finished.time,
-        reached: recorded.lines().filter_map(|it| it.parse().ok()).collect(),
-    };
-    Ok((finished.end == End::Passed).then_some(test))
+    fn run_all(&self) -> Result<Coverage> {
+        let mut waiting = Vec::new();
+        for program in self.programs {
+            waiting.extend(names(program)?.into_iter().map(|name| (program, name)));
+        }
+        eprintln!("running {} tests once, each by itself", waiting.len());
+        let coverage = Mutex::new(Coverage::default());
+        for_each(self.workers, &waiting, |(program, name)| {
+            let is_late = self.deadline.is_some_and(|it| it < Instant::now());
+            let test = match is_late {
+                true => None,
+                false => self.run_one(program, name)?,
+            };
+            let mut coverage = coverage.lock().expect("no worker panics");
+            match test {
+                Some(test) => coverage.tests.push(test),
+                None if is_late => coverage.not_run += 1,
+                None => coverage.failed.push(format!("{}: {name}", program.name)),
+            }
+            Ok(())
+        })?;
+        let mut coverage = coverage.into_inner().expect("no worker panics");
+        coverage.tests.sort_by_key(|it| it.time);
+        Ok(coverage)
+    }
+
+    fn run_one(&self, program: &Suite, name: &str) -> Result<Option<Test>> {
+        let record = tempfile::NamedTempFile::new_in(self.folder)?;
+        let mut command = process::tests(program, &[name]);
+        command.env("MUTATIONS_REACHED", record.path());
+        let finished = process::run(&mut command, self.longest)?;
+        let recorded = fs::read_to_string(record.path())?;
+        let test = Test {
+            program: program.name.clone(),
+            name: name.to_owned(),
+            time: finished.time,
+            reached: recorded.lines().filter_map(|it| it.parse().ok()).collect(),
+        };
+        Ok((finished.end != End::Failed).then_some(test))
+    }
 }
 
 /// The tests of a program without those that are ignored.

@@ -71,8 +71,7 @@ enum Task {
     /// `--changed`, try everything that `cargo mutants` can change, and fail for survivors that
     /// xtask/survivors.toml does not explain
     Mutants {
-        /// Part of the name, guard or package of a mutation; without it, all are tried
-        #[arg(conflicts_with_all = ["all", "changed"])]
+        /// Part of the name of a mutation, or of its guard or package; without it, all are tried
         filter: Option<String>,
         #[command(flatten)]
         every: EveryMutation,
@@ -131,11 +130,12 @@ struct EveryMutation {
     workers: usize,
 }
 
-fn mutants(filter: Option<&str>, every: EveryMutation) -> anyhow::Result<()> {
+fn mutants(filter: Option<String>, every: EveryMutation) -> anyhow::Result<()> {
     if every.all.is_empty() && every.changed.is_none() {
-        return mutants::mutants(filter);
+        return mutants::mutants(filter.as_deref());
     }
     mutants::every(&mutants::Options {
+        filter,
         packages: every.all,
         changed: every.changed,
         tests: every.tests,
@@ -158,7 +158,7 @@ fn main() -> anyhow::Result<()> {
             further,
         } => bench::bench(name.as_deref(), real, &further),
         Task::Counts { write } => counts::counts(write),
-        Task::Mutants { filter, every } => mutants(filter.as_deref(), every),
+        Task::Mutants { filter, every } => mutants(filter, every),
         Task::Simulate { seeds, first } => simulate::simulate(seeds, first),
         Task::Soak { minutes, svg } => soak::soak(minutes, &svg),
         Task::Sbom { file } => sbom::sbom(&file),

@@ -39,6 +39,8 @@ use trial::{Outcome, Trial};
 pub(crate) struct Options {
     /// The packages that are mutated.
     pub(crate) packages: Vec<String>,
+    /// Only those whose name contains this text.
+    pub(crate) filter: Option<String>,
     /// Only the lines that differ from this commit.
     pub(crate) changed: Option<String>,
     /// Further packages whose tests run.
@@ -87,8 +89,9 @@ pub(crate) fn every(options: &Options) -> Result<()> {
         deadline,
         limit: Duration::from_secs(options.seconds),
     };
-    let entries = session.run(options.workers)?;
-    report::print(&entries, &accepted, options.changed.is_none())
+    let entries = session.run(options)?;
+    let is_whole = options.changed.is_none() && options.filter.is_none();
+    report::print(&entries, &accepted, is_whole)
 }
 
 /// Finds which tests reach which mutations, for half of the time.
@@ -184,15 +187,19 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    fn run(&self, workers: usize) -> Result<Vec<Entry>> {
-        let ids: Vec<usize> = (0..self.mutants.len()).collect();
+    fn run(&self, options: &Options) -> Result<Vec<Entry>> {
+        let filter = options.filter.as_deref().unwrap_or_default();
+        let ids = 0..self.mutants.len();
+        let ids: Vec<usize> = ids
+            .filter(|id| self.mutants[*id].name.contains(filter))
+            .collect();
         eprintln!(
             "trying {} mutations, each for up to {} s",
             ids.len(),
             self.limit.as_secs()
         );
         let entries = Mutex::new(BTreeMap::new());
-        workers::for_each(workers, &ids, |id| {
+        workers::for_each(options.workers, &ids, |id| {
             let started = Instant::now();
             let status = self.status(*id)?;
             let entry = self.entry(*id, status, started.elapsed());

@@ -67,13 +67,14 @@ enum Task {
         #[arg(long)]
         write: bool,
     },
-    /// Break one guard at a time in a copy of the workspace, and expect the named test to fail
+    /// Break one guard at a time in a copy of the workspace, and expect the named test to fail; with `--all` or
+    /// `--changed`, try everything that `cargo mutants` can change, and fail for survivors that
+    /// xtask/survivors.toml does not explain
     Mutants {
-        /// Part of the name, guard or package of a mutation; without it, all are tried
+        /// Part of the name of a mutation, or of its guard or package; without it, all are tried
         filter: Option<String>,
-        /// Instead try everything that `cargo mutants` can change in the lines that differ from this commit
-        #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "main", conflicts_with = "filter")]
-        changed: Option<String>,
+        #[command(flatten)]
+        every: EveryMutation,
     },
     /// Run a fleet under continuous releases, faults and approvals; fails if memory, open files, tasks, log
     /// volume or API writes grow
@@ -104,6 +105,46 @@ enum Task {
     Kube,
 }
 
+/// Which mutations of `cargo mutants` are tried, with which tests, and how long.
+#[derive(clap::Args)]
+struct EveryMutation {
+    /// Try every mutation of these packages, such as `planner`, with one build
+    #[arg(long, value_name = "PACKAGE", num_args = 1..)]
+    all: Vec<String>,
+    /// Try the mutations of the lines that differ from the merge base with a commit; with --all, of these
+    /// packages only
+    #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "main")]
+    changed: Option<String>,
+    /// Further packages whose tests run; the tests of mutated packages always do
+    #[arg(long, value_name = "PACKAGE", num_args = 1..)]
+    tests: Vec<String>,
+    /// How long the tests of one mutation may take until it counts as a survivor
+    #[arg(long, default_value_t = 30)]
+    seconds: u64,
+    /// Limit of the time after the build, half of it to find which tests reach which mutations; what does not
+    /// fit is listed
+    #[arg(long)]
+    minutes: Option<u64>,
+    /// How many mutations are tried at the same time
+    #[arg(long, default_value_t = 1)]
+    workers: usize,
+}
+
+fn mutants(filter: Option<String>, every: EveryMutation) -> anyhow::Result<()> {
+    if every.all.is_empty() && every.changed.is_none() {
+        return mutants::mutants(filter.as_deref());
+    }
+    mutants::every(&mutants::Options {
+        filter,
+        packages: every.all,
+        changed: every.changed,
+        tests: every.tests,
+        seconds: every.seconds,
+        minutes: every.minutes,
+        workers: every.workers,
+    })
+}
+
 fn main() -> anyhow::Result<()> {
     match Arguments::parse().task {
         Task::Check => check::check(),
@@ -117,11 +158,7 @@ fn main() -> anyhow::Result<()> {
             further,
         } => bench::bench(name.as_deref(), real, &further),
         Task::Counts { write } => counts::counts(write),
-        Task::Mutants {
-            changed: Some(base),
-            ..
-        } => mutants::changed(&base),
-        Task::Mutants { filter, .. } => mutants::mutants(filter.as_deref()),
+        Task::Mutants { filter, every } => mutants(filter, every),
         Task::Simulate { seeds, first } => simulate::simulate(seeds, first),
         Task::Soak { minutes, svg } => soak::soak(minutes, &svg),
         Task::Sbom { file } => sbom::sbom(&file),

@@ -4,7 +4,7 @@
 //! The list has a mutation for every gate of the planner and for the invariants that tests of single crates
 //! can show. The working tree is not changed; copy and build are in `target/mutants` and are used again.
 
-mod changed;
+mod every;
 mod list;
 
 use std::fs;
@@ -15,7 +15,7 @@ use std::process::{Command, Stdio};
 use anyhow::{Context, Result, bail, ensure};
 
 use crate::command::{cargo, output, root};
-pub(crate) use changed::changed;
+pub(crate) use every::{Options, every};
 use list::Mutation;
 
 /// How many seeds of the simulation are tried.
@@ -52,7 +52,7 @@ pub(crate) fn mutants(filter: Option<&str>) -> Result<()> {
     ensure!(!wanted.is_empty(), "no mutation matches {filter:?}");
     let folder = root().join("target/mutants");
     let tree = folder.join("tree");
-    copy_workspace(&tree)?;
+    copy_workspace(&tree, |_, bytes| Ok(bytes))?;
     let mut table = String::new();
     let mut is_complete = true;
     for mutation in wanted {
@@ -74,8 +74,9 @@ fn row(mutation: &Mutation, result: &TestResult) -> String {
     format!("| {guards} | {name} | `{test}` | {} |\n", result.word())
 }
 
-/// Copies the files that git knows, if their contents differ, so that unchanged crates are not built again.
-fn copy_workspace(tree: &Path) -> Result<()> {
+/// Copies the files that git knows, with a change for each path, if the contents differ, so that unchanged
+/// crates are not built again.
+fn copy_workspace(tree: &Path, change: impl Fn(&str, Vec<u8>) -> Result<Vec<u8>>) -> Result<()> {
     let listed = output(
         Command::new("git")
             .args(["ls-files", "--cached", "--others", "--exclude-standard"])
@@ -87,7 +88,7 @@ fn copy_workspace(tree: &Path) -> Result<()> {
         let Ok(bytes) = fs::read(&from) else {
             continue;
         };
-        write_if_different(&to, &bytes)?;
+        write_if_different(&to, &change(name, bytes)?)?;
     }
     Ok(())
 }

@@ -37,9 +37,9 @@ const SLOWEST: &[&str] = &[
 pub(crate) struct Suite {
     /// Crate and file, such as `server http`.
     pub(crate) name: String,
-    program: PathBuf,
+    pub(crate) program: PathBuf,
     /// Where it runs.
-    folder: PathBuf,
+    pub(crate) folder: PathBuf,
     /// A variable that is set for it.
     variable: Option<(&'static str, &'static str)>,
 }
@@ -117,12 +117,17 @@ pub(crate) fn build() -> anyhow::Result<Vec<Suite>> {
         "--no-run",
         "--message-format=json-render-diagnostics",
     ]))?;
-    let artifacts = built
-        .lines()
-        .filter_map(|line| serde_json::from_str(line).ok());
-    let mut suites: Vec<Suite> = artifacts.filter_map(suite).collect();
+    let mut suites = programs(&built);
     suites.sort_by_key(Suite::rank);
     Ok(suites)
+}
+
+/// The test programs in the messages of cargo.
+pub(crate) fn programs(messages: &str) -> Vec<Suite> {
+    let artifacts = messages
+        .lines()
+        .filter_map(|line| serde_json::from_str(line).ok());
+    artifacts.filter_map(suite).collect()
 }
 
 fn suite(artifact: Artifact) -> Option<Suite> {

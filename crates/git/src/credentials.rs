@@ -278,6 +278,18 @@ mod tests {
     }
 
     #[test]
+    fn the_api_of_a_forge_takes_a_token_a_password_or_an_app() {
+        for (entries, expected) in [
+            (vec![("token", "x")], true),
+            (vec![("username", "ann"), ("password", "x")], true),
+            (vec![("identity", "x"), ("known_hosts", "x")], false),
+        ] {
+            let credentials = read(&entries).expect("credentials");
+            assert_eq!(credentials.has_forge_token(), expected, "{entries:?}");
+        }
+    }
+
+    #[test]
     fn incomplete_credentials_are_refused() {
         for (entries, missing) in [
             (vec![("password", "x")], "username"),

@@ -107,7 +107,10 @@ mod tests {
         for good in ["main", "promotion-a-b-c", "feature/x", "v1.2", "a@b"] {
             assert!(BranchName::new(good).is_ok(), "{good}");
         }
+        let (longest, longer) = ("a".repeat(244), "a".repeat(245));
+        assert!(BranchName::new(longest).is_ok());
         for bad in [
+            longer.as_str(),
             "",
             "-x",
             "--upload-pack=x",

@@ -222,6 +222,22 @@ mod tests {
     }
 
     #[test]
+    fn the_short_form_of_ssh_is_one_word_of_bounded_length() {
+        let path = |length: usize| format!("git@example.com:{}", "a".repeat(length - 16));
+        let (longest, longer) = (path(2048), path(2049));
+        for (text, is_usable) in [
+            ("git@example.com:a", true),
+            (longest.as_str(), true),
+            (longer.as_str(), false),
+            ("git@example.com:a b", false),
+            ("git@example.com:a\u{7}b", false),
+        ] {
+            let url = RepositoryUrl::parse(text, AddressPolicy::default());
+            assert_eq!(url.is_ok(), is_usable, "{text}");
+        }
+    }
+
+    #[test]
     fn dangerous_urls_are_refused() {
         for text in [
             "",

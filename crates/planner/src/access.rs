@@ -97,6 +97,13 @@ mod tests {
     }
 
     #[test]
+    fn apps_have_an_api_group() {
+        let core = "objects of the core group are not read as apps";
+        assert_eq!(refuse_group("").as_deref(), Some(core));
+        assert_eq!(refuse_group("apps"), None);
+    }
+
+    #[test]
     fn namespaces_of_the_hub_are_open_unless_somebody_closes_them() {
         let not_listed = "namespace team-a does not allow pipelines of namespace team-b";
         let not_own = "apps of namespace team-a may not be looked at from namespace team-b";

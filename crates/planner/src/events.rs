@@ -188,7 +188,10 @@ fn deployment(
 
 #[cfg(test)]
 mod tests {
-    use api::{Time, pipeline::HoldStatus};
+    use api::{
+        Time,
+        pipeline::{HoldStatus, StoredOverride},
+    };
 
     use super::*;
 
@@ -291,5 +294,68 @@ mod tests {
                 "{reason}"
             );
         }
+    }
+
+    #[test]
+    fn an_override_is_reported_once() {
+        let overridden = |requests: &[(&str, Option<&str>)]| {
+            let mut status = status("1.0.0", true, None);
+            let stored = requests.iter().map(|(request, by)| StoredOverride {
+                request: (*request).to_owned(),
+                promotion: "shop-dev".to_owned(),
+                by: by.map(str::to_owned),
+                passes: vec!["freeze/a".to_owned(), "check/b".to_owned()],
+                reason: "outage".to_owned(),
+                ..StoredOverride::default()
+            });
+            let dev = status.environments.get_mut("dev").unwrap();
+            dev.overrides = stored.collect();
+            status
+        };
+        let (none, one) = (overridden(&[]), overridden(&[("1", Some("ann"))]));
+        let two = overridden(&[("2", None), ("1", Some("ann"))]);
+        let by_ann = "dev: ann overrides freeze/a, check/b for shop-dev: outage";
+        let by_somebody = "dev: somebody overrides freeze/a, check/b for shop-dev: outage";
+        assert_eq!(messages(Some(&none), &one), [by_ann]);
+        assert_eq!(messages(Some(&one), &two), [by_somebody]);
+        assert!(messages(Some(&one), &one).is_empty());
+        assert!(pipeline_events(Some(&none), &one)[0].is_warning);
+    }
+
+    #[test]
+    fn every_change_of_ready_is_reported() {
+        let ready = |value: &str, reason: &str, message: &str| {
+            let condition = serde_json::json!({
+                "type": "Ready", "status": value, "reason": reason, "message": message,
+                "lastTransitionTime": "2026-11-01T10:00:00Z",
+            });
+            PipelineStatus {
+                conditions: vec![serde_json::from_value(condition).unwrap()],
+                ..PipelineStatus::default()
+            }
+        };
+        let before = ready("True", "Succeeded", "all is well");
+        for (status, reason, message, is_reported) in [
+            ("True", "Succeeded", "all is well", false),
+            ("False", "Succeeded", "all is well", true),
+            ("True", "Other", "all is well", true),
+            ("True", "Succeeded", "still well", true),
+        ] {
+            let after = ready(status, reason, message);
+            let events = pipeline_events(Some(&before), &after);
+            let found: Vec<_> = events
+                .iter()
+                .map(|it| (it.is_warning, it.message.as_str()))
+                .collect();
+            let expected = (status == "False", message);
+            assert_eq!(
+                found,
+                is_reported
+                    .then_some(expected)
+                    .into_iter()
+                    .collect::<Vec<_>>()
+            );
+        }
+        assert_eq!(messages(None, &before), ["all is well"]);
     }
 }

@@ -192,4 +192,35 @@ mod tests {
         }
         assert_eq!(cache.get(&9_999), Some(9_999));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn expired_values_are_dropped_first_and_then_those_that_expire_next() {
+        let cache = TtlCache::new(SECOND, 200);
+        for key in 0..100 {
+            cache.get_with(key, async { key }).await;
+        }
+        tokio::time::advance(SECOND).await;
+        for key in 100..300 {
+            let ttl = SECOND * (key - 98);
+            cache.get_with_ttl(key, async { (key, ttl) }).await;
+        }
+        assert_eq!(cache.len(), 200, "what had expired made room");
+        assert!((100..300).all(|key| cache.get(&key) == Some(key)));
+        cache.get_with(300, async { 300 }).await;
+        assert_eq!(cache.len(), 100);
+        assert!((100..=200).all(|key| cache.get(&key).is_none()));
+        assert!((201..=300).all(|key| cache.get(&key) == Some(key)));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn values_are_dropped_by_their_keys() {
+        let cache = TtlCache::new(SECOND, 100);
+        assert!(cache.is_empty());
+        for key in 0..10 {
+            cache.get_with(key, async { key }).await;
+        }
+        cache.remove_if(|key| key % 2 == 0);
+        assert_eq!((cache.len(), cache.is_empty()), (5, false));
+        assert_eq!((cache.get(&2), cache.get(&3)), (None, Some(3)));
+    }
 }

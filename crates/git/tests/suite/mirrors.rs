@@ -93,6 +93,23 @@ async fn links_are_never_followed_nor_edited() {
             "{path}"
         );
     }
+    // A file keeps its mode also where it is written as a whole.
+    let mut wanted = proposal("x");
+    wanted.edit = RequestedEdit::WholeFile {
+        path: "real.yaml".to_owned(),
+        content: b"x".to_vec(),
+    };
+    let proposed = propose(&mirror, &wanted).await;
+    assert_eq!(proposed.files, ["real.yaml"]);
+    let written = run(
+        &folder.path().join("remote.git"),
+        &["ls-tree", BRANCH, "real.yaml"],
+        "",
+    );
+    assert!(
+        written.starts_with("100755 ") && written != listed,
+        "{written}"
+    );
 }
 
 #[tokio::test]

@@ -72,6 +72,42 @@ fn the_weekend_is_closed_across_midnights() {
 }
 
 #[test]
+fn a_freeze_ends_after_it_begins() {
+    let begin = at("2026-11-14T12:00:00Z");
+    for (end, is_valid) in [
+        ("2026-11-14T11:59:59Z", false),
+        ("2026-11-14T12:00:00Z", false),
+        ("2026-11-14T12:00:01Z", true),
+    ] {
+        let times = FreezeTimes {
+            not_before: Some(api::Time(begin)),
+            not_after: Some(api::Time(at(end))),
+            ..FreezeTimes::default()
+        };
+        let expected = "notAfter is not after notBefore".to_owned();
+        assert_eq!(invalid_times(&times), (!is_valid).then_some(expected));
+    }
+}
+
+#[test]
+fn changes_are_after_a_time_and_up_to_the_end() {
+    let mut freeze = closed(&[window("0 12 * * *", "1h", "UTC")]);
+    freeze.times.not_after = Some(api::Time(at("2026-11-15T12:00:00Z")));
+    let mut time = at("2026-11-14T11:00:00Z");
+    let mut changes = Vec::new();
+    while let Some(next) = next_change(&[freeze.clone()], time) {
+        changes.push(next.to_string());
+        time = next;
+    }
+    let expected = [
+        "2026-11-14T12:00:00Z",
+        "2026-11-14T13:00:00Z",
+        "2026-11-15T12:00:00Z",
+    ];
+    assert_eq!(changes, expected);
+}
+
+#[test]
 fn a_night_is_closed_across_one_midnight() {
     let night = closed(&[window("30 22 * * *", "7h", "America/New_York")]);
     let changes = drawn(

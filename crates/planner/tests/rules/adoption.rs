@@ -227,6 +227,29 @@ fn somebody_elses_pipeline_is_left_alone_and_named() {
 }
 
 #[test]
+fn only_the_condition_that_names_the_other_pipeline_stays() {
+    let condition = |kind: &str| {
+        json!({
+            "type": kind, "status": "False", "reason": "NameTaken", "message": "before",
+            "lastTransitionTime": "2026-11-01T10:00:00Z",
+        })
+    };
+    let mut original = original("");
+    original.status =
+        serde_json::from_value(json!({"conditions": [condition("Stalled"), condition("Ready")]}))
+            .unwrap();
+    let mut foreign = copy("", "");
+    foreign.metadata.owner_references = None;
+    let conditions = adopt(&original, Some(&foreign), now()).status.conditions;
+    let found: Vec<_> = conditions
+        .iter()
+        .map(|it| (it.type_.as_str(), it.last_transition_time.0.to_string()))
+        .collect();
+    assert_eq!(found, [("Ready", "2026-11-01T10:00:00Z".to_owned())]);
+    assert!(!adopt(&self::original(""), None, now()).is_name_taken());
+}
+
+#[test]
 fn the_status_comes_back_and_counts_the_originals_generation() {
     let observed = |copy_observed: i64, said: &str| {
         let mut copy = copy("", said);

@@ -448,3 +448,34 @@ fn what_failed_can_be_retried() {
         "prod request r1: bringing 2.0.0",
     );
 }
+
+/// How many approvals a rollback after a failed check lacks where people approve.
+#[test]
+fn a_rollback_by_a_failed_check_needs_no_approval_of_what_was_approved_there() {
+    let missing = |checked: &str, promotion: &str, needs_approval: bool| {
+        let mut world = draw(&format!(
+            "dev[2.0.0 ok] > prod{{manual}}[2.0.0 ok]\nchecked prod {checked}\npromotion prod 1.0.0 Running {promotion}"
+        ));
+        world.promotions[0].spec.needs_approval = needs_approval;
+        let state = planner::approval_state(&world.promotions[0], Some(&world.pipeline), now());
+        state.map(|state| state.missing())
+    };
+    assert_eq!(missing("2.0.0 1.0.0+", "cause x", false), None);
+    assert_eq!(missing("2.0.0 1.0.0", "cause x", false), Some(1));
+    assert_eq!(missing("2.0.0+ 1.0.0", "cause x", false), Some(1));
+    assert_eq!(missing("2.0.0 1.0.0+", "cause x", true), Some(1));
+    assert_eq!(missing("2.0.0 1.0.0+", "back", false), Some(1));
+}
+
+#[test]
+fn who_approves_twice_counts_once() {
+    let world = draw(
+        "dev[2.0.0 ok] > prod{policy 2}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval by ann by ann",
+    );
+    let state = planner::approval_state(&world.promotions[0], Some(&world.pipeline), now());
+    let state = state.unwrap();
+    assert_eq!(
+        (state.approved_by, state.needed),
+        (vec!["ann".to_owned()], 2)
+    );
+}

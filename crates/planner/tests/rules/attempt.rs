@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::promotion::PromotionStatus;
+use api::{Time, promotion::PromotionStatus};
 use planner::{
     AttemptInput, AttemptPlan, ExternalAction, Failure, ObservedPullRequest, Outcome,
     PullRequestLookup, Remedy, Timestamp, attempt, conclude, observed_after_failed_lookup,
@@ -936,6 +936,53 @@ fn concluded(drawing: &str, seen: &str, outcome: Outcome) -> PromotionStatus {
     let next = next_of(&world, seen);
     assert_ne!(next.action, ExternalAction::Nothing);
     conclude(world.promotions.last().unwrap(), next, outcome, now(), 7)
+}
+
+#[test]
+fn every_strategy_says_what_it_did() {
+    let text = |outcome| {
+        let status = concluded("prod[1.0.0 ok]\npromotion prod 2.0.0", "", outcome);
+        assert_eq!(status.merged_at, Some(Time(now())));
+        (show(ExternalAction::Nothing, &status, None), status)
+    };
+    let (said, status) = text(Outcome::Pushed {
+        branch: "main".to_owned(),
+        commit: "c0ffee".to_owned(),
+    });
+    assert_eq!(said, "Deploying/Deploying: the change was pushed");
+    assert_eq!(status.branch.as_deref(), Some("main"));
+    assert_eq!(status.commit.as_deref(), Some("c0ffee"));
+    let reference = "example.com/shop:prod".to_owned();
+    let (said, _) = text(Outcome::Tagged { reference });
+    assert_eq!(
+        said,
+        "Deploying/Deploying: example.com/shop:prod points to the revision"
+    );
+    let (said, _) = text(Outcome::Published);
+    let expected = "the revision was published; clusters get it when they next ask";
+    assert_eq!(said, format!("Deploying/Deploying: {expected}"));
+    let url = Some(URL.to_owned());
+    let (said, status) = text(Outcome::Delivered { url: url.clone() });
+    assert_eq!(said, "Deploying/Deploying: the promotion was handed over");
+    assert_eq!(status.url, url);
+}
+
+#[test]
+fn the_branch_is_polled_where_an_edit_of_the_repository_resolves_it() {
+    for (reason, expected) in [
+        ("BranchChangedByOthers", true),
+        ("NoMarker", true),
+        ("SharedManifest", true),
+        ("TargetsShareField", true),
+        ("UneditableFile", true),
+        ("NoBaseBranch", true),
+        ("TooManyFiles", true),
+        ("ForgeUnreachable", false),
+        ("InvalidTag", false),
+    ] {
+        let found = planner::is_resolved_by_repository_edit(reason);
+        assert_eq!(found, expected, "{reason}");
+    }
 }
 
 #[test]

@@ -1,7 +1,10 @@
 //! What checks ask: `${…}` is escaped for where it stands, and what cannot work is refused with a sentence.
 
-use api::{check_run::CheckRunSpec, pipeline::Check};
-use planner::{check_problem, http_url, prometheus_query};
+use api::{
+    check_run::CheckRunSpec,
+    pipeline::{Check, PipelineSpec},
+};
+use planner::{check_problem, check_urls, condition_text, http_url, prometheus_query};
 use serde_json::{Value, json};
 
 fn spec(check: Value, value: &str) -> CheckRunSpec {
@@ -46,6 +49,7 @@ fn values_in_urls_are_percent_encoded() {
             "https://e/?q=a%26b%3Dc%23d%3Fe",
         ),
         ("https://e/${revision}", "../admin", "https://e/..%2Fadmin"),
+        ("https://host/${revision}", "a/b", "https://host/a%2Fb"),
         ("https://e/#${revision}", "ä\r\n", "https://e/#%C3%A4%0D%0A"),
         (
             "https://shop-${environment}.e/",
@@ -88,6 +92,11 @@ fn values_in_promql_stay_in_their_string() {
         ),
         (r"up{e='${environment}'}", r"a\'b", r"up{e='a\\\'b'}"),
         (r#"up{a="\"${environment}"}"#, "x\"y", r#"up{a="\"x\"y"}"#),
+        (
+            r#"up{a="it's ${environment}"}"#,
+            "a\"b",
+            r#"up{a="it's a\"b"}"#,
+        ),
         ("up{e=`${environment}`}", r#"a"b\"#, r#"up{e=`a"b\`}"#),
         (
             "errors_${environment}_total",
@@ -112,6 +121,7 @@ fn values_in_promql_stay_in_their_string() {
         ("up{e=`${environment}`}", "a`} or vector(1) #"),
         ("up # ${environment}", "a\n or vector(1)"),
         (r#"up{e="x"} + ${environment}"#, "a b"),
+        (r#""${environment}"${environment}"#, "a b"),
     ] {
         assert!(query(template, value).is_err(), "{template} {value}");
     }
@@ -131,6 +141,7 @@ fn checks_that_cannot_work_are_named() {
             http("https://e/", "json.items.all(i, i.ok)"),
             Some("all, exists, exists_one, map and filter are not allowed"),
         ),
+        (http("https://e/${environment}", "true"), None),
         (
             http("https://e/${env}", "true"),
             Some("url has ${env}; there are only ${environment}, ${revision}"),
@@ -167,4 +178,67 @@ fn checks_that_cannot_work_are_named() {
             ),
         }
     }
+}
+
+#[test]
+fn the_condition_is_shown_as_it_is_written() {
+    for (check, expected) in [
+        (
+            json!({"http": {"url": "https://e/", "passExpr": "status == 200"}}),
+            "status == 200",
+        ),
+        (
+            json!({"prometheus": {"address": "http://p", "query": "up", "passExpr": "value > 0"}}),
+            "value > 0",
+        ),
+        (json!({"external": {}}), ""),
+    ] {
+        let mut named = check;
+        named["name"] = json!("a");
+        let check: Check = serde_json::from_value(named).unwrap();
+        assert_eq!(condition_text(&check), expected);
+    }
+}
+
+/// `dev smoke: http://p` for each URL that is known before there is a revision.
+#[test]
+fn urls_are_known_before_there_is_a_revision() {
+    let http =
+        |name: &str, url: &str| json!({"name": name, "http": {"url": url, "passExpr": "true"}});
+    let spec: PipelineSpec = serde_json::from_value(json!({
+        "checks": [
+            {"name": "errors", "prometheus": {"address": "http://p", "query": "up", "passExpr": "true"}},
+            http("page", "https://${pipeline}-${environment}.e/${revision}?${version}"),
+            http("host", "https://${revision}.e/"),
+            http("version", "https://${version}.e/"),
+            {"name": "ticket", "external": {}},
+            http("unused", "https://unused.e/"),
+        ],
+        "environments": [
+            {
+                "name": "dev", "targets": [{"namespace": "dev"}],
+                "verify": {"checks": ["errors", "host", "ticket"]},
+                "promotion": {"checks": ["page"]},
+            },
+            {
+                "name": "prod", "targets": [{"namespace": "prod"}],
+                "verify": {"checks": ["version"]},
+                "promotion": {"checks": ["page", "errors"]},
+            },
+        ],
+    }))
+    .unwrap();
+    let urls = check_urls("shop", &spec);
+    let shown = urls
+        .iter()
+        .map(|it| format!("{} {}: {}", it.environment, it.check, it.url));
+    assert_eq!(
+        shown.collect::<Vec<_>>(),
+        [
+            "dev errors: http://p",
+            "prod errors: http://p",
+            "prod page: https://shop-prod.e/0?0",
+        ],
+        "nothing is promoted into dev, and a host that is a revision is not known"
+    );
 }

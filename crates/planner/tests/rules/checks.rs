@@ -353,6 +353,45 @@ fn an_override_passes_the_checks_that_it_names() {
     assert!(names("approvals").is_some());
 }
 
+/// The answer of the gate about a promotion with an override.
+fn answer_with_override(phase: &str, verdict: &str, passes: &str) -> Option<String> {
+    let drawing = ENTERING.replace("Running", phase);
+    let mut world = draw(&format!(
+        "{drawing}\ncheck prod ticket 2.0.0 {verdict} before"
+    ));
+    let promotion = world.promotions[0].metadata.name.clone().unwrap();
+    let status = world.pipeline.status.as_mut().unwrap();
+    let prod = status.environments.get_mut("prod").unwrap();
+    prod.overrides.push(StoredOverride {
+        promotion,
+        by: Some("ada".to_owned()),
+        passes: vec![passes.to_owned()],
+        reason: "outage".to_owned(),
+        at: Some(ago("5m")),
+        ..StoredOverride::default()
+    });
+    let plan = world.plan();
+    let mut gates = plan.environments["prod"].gates.iter();
+    gates.find(|it| it.gate == "checks").unwrap().message()
+}
+
+#[test]
+fn an_override_is_named_only_where_it_was_needed() {
+    let named = Some("passed by override of ada: outage".to_owned());
+    assert_eq!(
+        answer_with_override("Running", "Failed", "check/ticket"),
+        named
+    );
+    assert_eq!(
+        answer_with_override("Running", "Passed", "check/ticket"),
+        None
+    );
+    assert_eq!(
+        answer_with_override("WaitingForMerge", "Running", "check/other"),
+        None
+    );
+}
+
 /// The promotion that brought what prod runs, and how it goes on.
 fn brought(settings: &str, runs: &str, checks: &str) -> String {
     let world = draw(&format!(
@@ -497,6 +536,11 @@ fn a_rollback_that_nobody_approved_before_needs_approval() {
 fn there_is_no_rollback_without_a_promotion_an_entry_or_of_a_rollback() {
     for (facts, because) in [
         ("checked prod 2.0.0 1.0.0", "no promotion brought it"),
+        (
+            "promotion prod 1.0.0 Succeeded merged 5m
+             checked prod 2.0.0 1.0.0",
+            "no promotion brought it",
+        ),
         (
             "promotion prod 2.0.0 Failed merged 5m
              ran prod 2.0.0 1.0.0",

@@ -53,6 +53,14 @@ fn a_gate_that_fails_says_how() {
     }
 }
 
+/// A gate that asks several questions is closed by the first that is.
+#[test]
+fn a_selector_without_clusters_closes_its_gate_beside_other_targets() {
+    let world = draw("dev[2.0.0 ok] > prod[1.0.0 ok on c1 selected, selector]");
+    let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+    assert!(text.contains("waiting: targets"), "{text}");
+}
+
 #[test]
 fn says_what_is_about_to_happen() {
     check(

@@ -309,6 +309,75 @@ fn targets_are_told_apart_by_cluster_and_namespace() {
     );
 }
 
+/// Targets become ready one after the other; then they are listed the other way round.
+#[test]
+fn targets_are_found_again_in_another_order() {
+    let places = [
+        (None, "shop"),
+        (Some(("a", "c1")), "shop"),
+        (Some(("b", "c1")), "shop"),
+        (Some(("a", "c2")), "shop"),
+        (Some(("a", "c1")), "other"),
+    ];
+    let look = |ready: usize| {
+        let target = |(index, (cluster, namespace)): (usize, &(Option<(&str, &str)>, &str))| {
+            let cluster = cluster.map(|(namespace, name)| ClusterReference {
+                kind: "GitopsCluster".to_owned(),
+                name: name.to_owned(),
+                namespace: Some(namespace.to_owned()),
+                ..ClusterReference::default()
+            });
+            ObservedTarget {
+                cluster,
+                namespace: (*namespace).to_owned(),
+                relies_on_reports: false,
+                state: state(if index < ready { "v1 ok" } else { "v1 broken" }),
+            }
+        };
+        let mut seen = seen("none", false);
+        seen.environments[0].targets = places.iter().enumerate().map(target).collect();
+        seen
+    };
+    let mut looks: Vec<_> = (1..=places.len()).map(look).collect();
+    let mut last = look(places.len());
+    last.environments[0].targets.reverse();
+    looks.push(last);
+    let last = statuses(&mut pipeline(), &looks).pop().unwrap();
+    let lines: Vec<_> = last.environments["dev"].targets.iter().map(line).collect();
+    let expected = [4, 3, 2, 1, 0].map(|minutes| format!("v1 ready since {minutes}m"));
+    assert_eq!(lines, expected);
+}
+
+#[test]
+fn the_apps_of_a_target_are_one() {
+    for (apps, expected) in [
+        ("v1 ok + v1 ok", "v1 ready since 0m"),
+        ("v1 ok + v1 broken", "v1 not ready"),
+        ("v1 ok + v2 ok", "- ready since 0m"),
+        ("v1 ok + v1 failed v2", "v1 not ready, v2 failed"),
+        ("v1 failed v2 + v1 failed v3", "v1 not ready, v2 failed"),
+    ] {
+        let mut apps_of = Vec::new();
+        for (index, text) in apps.split(" + ").enumerate() {
+            let TargetState::Observed(found) = state(text) else {
+                panic!("{text:?} is no app");
+            };
+            let name = format!("shop-{index}");
+            apps_of.extend(found.into_iter().map(|app| ObservedApp {
+                name: name.clone(),
+                ..app
+            }));
+        }
+        let mut seen = seen("none", false);
+        seen.environments[0].targets[0].state = TargetState::Observed(apps_of);
+        let status = statuses(&mut pipeline(), &[seen]).pop().unwrap();
+        let target = &status.environments["dev"].targets[0];
+        assert_eq!(line(target), expected, "{apps}");
+        let version = (expected.starts_with("v1")).then_some("v1");
+        assert_eq!(target.shown_revision().as_deref(), version, "{apps}");
+    }
+}
+
 #[track_caller]
 fn check_ran(looks: &[&str], expected: &[&str]) {
     let looks: Vec<_> = looks.iter().map(|text| seen(text, false)).collect();

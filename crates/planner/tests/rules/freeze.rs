@@ -327,6 +327,7 @@ fn the_controller_stores_an_override_once() {
     assert_eq!(stored_after(&world), old);
     // What it cannot pass is refused.
     put(&mut world, request("r2", Some("approvals")));
+    assert_eq!(stored_after(&world), old);
     let plan = world.plan();
     let last = plan.environments["prod"].last_request.as_ref().unwrap();
     assert!(last.refused && last.message.as_ref().unwrap().contains("only freeze/NAME"));
@@ -337,6 +338,64 @@ fn the_controller_stores_an_override_once() {
     assert_eq!(
         last.message.as_deref(),
         Some("refused: there is no freeze/weekend before prod; an override can pass freeze/stop")
+    );
+    assert_eq!(stored_after(&world), old);
+    put(&mut world, request("r4", Some("freeze/stop")));
+    let all = stored_after(&world);
+    let all: Vec<_> = all.iter().map(|it| it.request.as_str()).collect();
+    assert_eq!(all, ["r4", "r1"], "the newest comes first");
+}
+
+#[test]
+fn an_override_names_what_it_passes_and_why() {
+    for (reason, passes, expected) in [
+        ("outage", vec!["freeze/stop", "check/smoke"], None),
+        (" ", vec!["freeze/stop"], Some("an override needs a reason")),
+        ("outage", vec![], Some("an override names what it passes")),
+        (
+            "outage",
+            vec!["freeze/stop", "check/"],
+            Some("an override cannot pass \"check/\", only freeze/NAME and check/NAME"),
+        ),
+    ] {
+        let wanted = Override {
+            reason: reason.to_owned(),
+            passes: passes.into_iter().map(str::to_owned).collect(),
+        };
+        assert_eq!(planner::refuse_override(&wanted).as_deref(), expected);
+    }
+}
+
+#[test]
+fn a_gate_says_who_passed_it_and_why() {
+    let world = overridden(&["freeze/stop"], "1m");
+    let plan = world.plan();
+    let mut gates = plan.environments["prod"].gates.iter();
+    let freeze = gates.find(|it| it.gate == "freeze").unwrap();
+    let expected = "passed by override of ann: incident 7".to_owned();
+    assert_eq!(freeze.verdict, planner::GateVerdict::Overridden(expected));
+}
+
+#[test]
+fn a_plan_is_made_again_when_a_freeze_begins_or_ends() {
+    let begins = |name: &str, minutes: u64| {
+        let mut freeze = freeze(name);
+        freeze.times.not_before = Some(Time(now() + std::time::Duration::from_secs(60 * minutes)));
+        freeze
+    };
+    let requeued = |freezes| {
+        let world = frozen(WAITING, freezes);
+        let at = world.plan().requeue_at;
+        at.map(|at| at.duration_since(now()).as_secs() / 60)
+    };
+    assert_eq!(requeued(vec![freeze("stop")]), None);
+    assert_eq!(
+        requeued(vec![until(30, freeze("stop")), begins("later", 45)]),
+        Some(30)
+    );
+    assert_eq!(
+        requeued(vec![until(30, freeze("stop")), begins("later", 15)]),
+        Some(15)
     );
 }
 

@@ -180,6 +180,15 @@ fn without_versions_the_latest_arrival_is_the_newest() {
             "left eu x 3h 2h\nleft eu b 9h 8h\nleft us x 4h 3h\nleft us b 9h 8h",
             "start prod x instead of a",
         ),
+        // The order in which they arrived, whatever the clock said.
+        (
+            "left eu x 9h 8h\nleft eu y 8h 7h\nleft us x 9h 8h\nleft us y 8h 7h",
+            "start prod x instead of a",
+        ),
+        (
+            "left eu y 8h 7h\nleft eu x 9h 8h\nleft us y 8h 7h\nleft us x 9h 8h",
+            "start prod y instead of a",
+        ),
     ] {
         check_prod(&two(facts), expected);
     }

@@ -169,6 +169,67 @@ fn a_report_is_stored_once_and_never_replaced_by_an_older_one() {
     );
 }
 
+/// With a key to sign with, an unsigned report never takes the place of a signed one.
+#[test]
+fn an_unsigned_report_does_not_replace_a_signed_one() {
+    let key = "dev/-/dev";
+    for (is_known_signed, trust, has_key, is_stored) in [
+        (true, SignatureTrust::Signed, true, true),
+        (true, SignatureTrust::UnsignedCounts, true, false),
+        (true, SignatureTrust::UnsignedCounts, false, true),
+        (false, SignatureTrust::UnsignedCounts, true, true),
+    ] {
+        let mut world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
+        let known = evaluate_event(
+            &world.pipeline,
+            "dev",
+            &event("dev", json!({})),
+            SignatureTrust::Signed,
+            now(),
+        );
+        let (found, mut report) = known.report.unwrap();
+        assert_eq!(found, key);
+        report.signed = is_known_signed;
+        let status = world.pipeline.status.as_mut().unwrap();
+        status.reports.insert(found, report);
+        let settings = world.pipeline.spec.promotion.as_mut().unwrap();
+        settings.strategy.secret_ref =
+            has_key.then(|| serde_json::from_value(json!({"name": "key"})).unwrap());
+        let later = json!({"timestamp": "2027-01-15T07:00:01Z", "metadata": {"revision": "3.0.0"}});
+        let heard = evaluate_event(&world.pipeline, "dev", &event("dev", later), trust, now());
+        let stored = heard.report.map(|(_, report)| report.revision);
+        let expected = is_stored.then_some("3.0.0".to_owned());
+        assert_eq!(stored, expected, "{is_known_signed} {trust:?} {has_key}");
+    }
+}
+
+#[test]
+fn events_of_another_object_are_refused() {
+    let world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
+    let object = |version: &str, kind: &str, name: &str| {
+        let object = json!({
+            "apiVersion": version, "kind": kind, "name": name, "namespace": "dev", "uid": "dev",
+        });
+        heard(
+            &world,
+            "dev",
+            &event("dev", json!({"involvedObject": object})),
+        )
+    };
+    let stored = "dev/-/dev=2.0.0; 2.0.0 into prod";
+    let refused = "nothing; refused: involved object does not match Pipeline definition";
+    let helm = "helm.toolkit.fluxcd.io/v2";
+    assert_eq!(object(helm, "HelmRelease", "shop"), stored);
+    assert_eq!(
+        object("helm.toolkit.fluxcd.io/v3", "HelmRelease", "shop"),
+        stored
+    );
+    assert_eq!(object("apps/v2", "HelmRelease", "shop"), refused);
+    assert_eq!(object("v2", "HelmRelease", "shop"), refused);
+    assert_eq!(object(helm, "Kustomization", "shop"), refused);
+    assert_eq!(object(helm, "HelmRelease", "other"), refused);
+}
+
 #[test]
 fn an_object_that_reported_elsewhere_is_not_believed() {
     let mut world = draw("dev[1.0.0 ok] > devil[1.0.0 ok] > prod[1.0.0 ok]");

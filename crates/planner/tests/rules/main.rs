@@ -31,6 +31,7 @@ mod measurement;
 mod people;
 mod plan;
 mod properties;
+mod reported_check;
 mod reports;
 mod requests;
 mod restored;

@@ -280,3 +280,83 @@ fn the_first_measurements_after_a_restart_are_spread_over_the_interval() {
         .collect();
     assert_eq!(due, [0, 10_000, 29_999, 0]);
 }
+
+/// Verdict, message, what was observed and when it was decided, after the last of these measurements.
+fn last_status(check: Value, words: &str) -> (String, Option<String>, Option<String>, Option<i64>) {
+    let mut run = run_of(check);
+    let mut progress = MeasurementProgress::new(at(0));
+    for word in words.split(' ') {
+        let due = measure_at(&run, &progress, 0).unwrap();
+        run.status = Some(judge(&run, &mut progress, measurement(word), due));
+    }
+    let status = run.status.unwrap();
+    let decided = status
+        .decided_at
+        .map(|it| it.0.as_second() - at(0).as_second());
+    let verdict = status.verdict.word().to_owned();
+    (verdict, status.message, status.observed, decided)
+}
+
+#[test]
+fn a_verdict_says_what_was_measured_and_when() {
+    let check =
+        |more: Value, words: &str, expected: (&str, Option<&str>, Option<&str>, Option<i64>)| {
+            let (verdict, message, observed, decided) = last_status(prometheus(more), words);
+            let found = (
+                verdict.as_str(),
+                message.as_deref(),
+                observed.as_deref(),
+                decided,
+            );
+            assert_eq!(found, expected, "{words}");
+        };
+    let observed = Some("value 1");
+    check(json!({}), "pass", ("Passed", None, observed, Some(0)));
+    let message = Some("value 1 is too much");
+    check(json!({}), "fail", ("Failed", message, observed, Some(0)));
+    let twice = json!({"interval": "10s", "failureThreshold": 2});
+    let message = Some("value 1 is too much (2 times in a row)");
+    check(
+        twice.clone(),
+        "fail fail",
+        ("Failed", message, observed, Some(10)),
+    );
+    check(twice, "silent fail", ("Running", Some("why"), None, None));
+    check(json!({}), "refused", ("Error", Some("why"), None, None));
+    check(
+        json!({"interval": "10s"}),
+        "pass fail",
+        ("Failed", Some("value 1 is too much"), observed, Some(10)),
+    );
+}
+
+#[test]
+fn long_messages_are_cut_at_a_character() {
+    let mut run = run_of(prometheus(json!({})));
+    let mut progress = MeasurementProgress::new(at(0));
+    for (length, expected) in [(512, 1024), (513, 1023)] {
+        let measurement = Measurement::Failed {
+            reason: "ConditionNotMet".to_owned(),
+            message: "ä".repeat(length),
+            observed: None,
+        };
+        run.status = None;
+        let status = judge(&run, &mut progress, measurement, at(0));
+        let message = status.message.unwrap();
+        assert_eq!(message.len(), expected);
+        assert_eq!(message.ends_with('…'), length == 513);
+        progress = MeasurementProgress::new(at(0));
+    }
+}
+
+#[test]
+fn a_reported_result_is_judged_at_once() {
+    let check = json!({"name": "ticket", "external": {}, "timeout": "1h"});
+    let mut run = run_of(check);
+    let mut progress = MeasurementProgress::new(at(0));
+    run.status = Some(judge(&run, &mut progress, Measurement::Pending, at(5)));
+    assert_eq!(measure_at(&run, &progress, 0), Some(at(3600)));
+    run.spec.result = serde_json::from_value(json!({"passed": true, "by": "ann"})).ok();
+    assert!(run.spec.result.is_some());
+    assert_eq!(measure_at(&run, &progress, 0), Some(at(5)));
+}

@@ -243,6 +243,36 @@ fn what_would_now_be_a_step_back_is_withdrawn() {
     );
 }
 
+/// What nobody asked for is withdrawn where the site is to stay as it is; what a person asked for is not.
+#[test]
+fn what_leads_elsewhere_is_withdrawn_unless_a_person_asked_for_it() {
+    let stays = "dev[1.0.0 ok] > prod[1.0.0 ok]";
+    check(
+        &format!("{stays}\npromotion prod 2.0.0 WaitingForMerge"),
+        "withdraw prod 2.0.0: NoLongerCandidate",
+    );
+    check(
+        &format!("{stays}\nhandled prod r1\npromotion prod 2.0.0 WaitingForMerge asked r1"),
+        "prod request r1: -",
+    );
+    check(
+        "dev[1.0.0 ok] > prod{suspended}[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge",
+        "nothing",
+    );
+}
+
+/// Cancelling a promotion rejects what it brings, and forgets no other rejection.
+#[test]
+fn a_cancelled_promotion_keeps_what_was_rejected() {
+    check(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]\nrejected prod 1.0.0 0.9.0
+         promotion prod 2.0.0 WaitingForMerge instead 1.0.0\nrequest prod Cancel - r1",
+        "withdraw prod 2.0.0: Cancelled by ada
+         prod rejects 2.0.0 1.0.0 0.9.0
+         prod request r1: cancelled 2.0.0",
+    );
+}
+
 /// Somebody closed the pull request for one target; those for the others are left to people.
 #[test]
 fn what_was_rejected_meanwhile_is_held() {
@@ -271,6 +301,10 @@ fn what_a_person_reverted_in_git_is_not_brought_back() {
 fn a_revision_that_reached_only_some_targets_has_not_been_left() {
     check(
         "dev[abc ok] > prod[abc ok, def ok]\nran prod abc def",
+        "start prod abc instead of def",
+    );
+    check(
+        "dev[abc ok] > prod[abc ok, def ok]\nran prod abc",
         "start prod abc instead of def",
     );
     check(

@@ -165,6 +165,32 @@ fn what_a_person_asked_for_is_not_overtaken() {
     );
 }
 
+/// What the promotion of a drawing waits for while a request was not taken up.
+#[test]
+fn a_promotion_waits_for_a_request_that_goes_first() {
+    let cancel = "a person asked to cancel what is in progress";
+    let other = "a person requested 3.0.0, which goes first";
+    for (request, expected) in [
+        ("Cancel - r2", Some(cancel)),
+        ("Cancel 2.0.0 r2", Some(cancel)),
+        ("Cancel 3.0.0 r2", None),
+        ("Promote 2.0.0 r2", None),
+        ("Promote 3.0.0 r2", Some(other)),
+        ("Rollback 3.0.0 r2", Some(other)),
+        ("Retry 3.0.0 r2", None),
+        ("Promote 3.0.0 r1", None),
+    ] {
+        let world = draw(&format!(
+            "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running asked r1\nrequest prod {request}"
+        ));
+        let status = crate::attempt::next_of(&world, "missing").status;
+        let is_held = status.reason.as_deref() == Some("RequestUnderWay");
+        let message = status.message.unwrap_or_default();
+        let found = message.split("; resolved by").next().filter(|_| is_held);
+        assert_eq!(found, expected, "{request}");
+    }
+}
+
 #[test]
 fn a_request_that_cannot_be_met_is_refused() {
     check(
@@ -362,4 +388,41 @@ fn only_what_can_still_be_taken_back_is_offered_for_cancelling() {
     check("request prod Promote 1.5.0 r1", Some("1.5.0"));
     check("request prod Rollback 1.0.0 r1\nhandled prod r1", None);
     check("request prod Cancel - r1", None);
+}
+
+#[test]
+fn what_is_not_merged_can_be_rejected() {
+    let world = draw(
+        "dev[2.0.0 ok] > prod[1.0.0 ok]
+         promotion prod 1.1.0 Succeeded merged 1h
+         promotion prod 1.2.0 Deploying merged 5m
+         promotion prod 1.3.0 WaitingForMerge merged 1m
+         promotion prod 1.4.0 AwaitingApproval rejected-by ann
+         promotion prod 1.5.0 Running withdrawn
+         promotion dev 1.6.0 Running
+         promotion prod 1.7.0 AwaitingApproval
+         promotion prod 2.0.0 WaitingForMerge",
+    );
+    let rejectable = |revision| {
+        let found = planner::rejectable(&world.promotions, "shop", "prod", revision);
+        let found = found.iter().map(|it| it.spec.revision.as_str());
+        found.collect::<Vec<_>>()
+    };
+    assert_eq!(rejectable(None), ["1.7.0", "2.0.0"]);
+    assert_eq!(rejectable(Some("2.0.0")), ["2.0.0"]);
+    assert_eq!(rejectable(Some("1.2.0")), Vec::<&str>::new());
+}
+
+/// What was tried without success and never ran comes last, then the older ones.
+#[test]
+fn choices_are_sorted_by_cautions_and_versions() {
+    let world = draw(
+        "dev[3.0.0 ok] > prod[1.0.0 ok]\nran prod 1.0.0 0.9.0\nrejected prod 2.0.0\nfails prod 2.1.0 1h\nfails prod 0.9.0 1h",
+    );
+    let mut choices = ["1.5.0", "2.0.0", "0.9.0", "3.0.0", "2.1.0"].map(str::to_owned);
+    planner::sort_choices(&mut choices, &world.model(), "prod");
+    assert_eq!(choices, ["3.0.0", "1.5.0", "0.9.0", "2.1.0", "2.0.0"]);
+    let cautions = |revision| planner::caution(&world.model(), "prod", revision);
+    assert_eq!(cautions("2.1.0"), Some("failed to deploy here"));
+    assert_eq!(cautions("0.9.0"), None, "it ran later");
 }

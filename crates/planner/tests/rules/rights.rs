@@ -701,3 +701,62 @@ fn weakening_checks_needs_the_right_to_approve() {
         );
     }
 }
+
+/// A check that is both before the environment and in it guards it in both places.
+#[test]
+fn a_check_that_stays_in_one_place_is_missed_in_the_other() {
+    let ticket = json!({"name": "ticket", "external": {}});
+    let with = |verify: Value, before: Value, namespace: &str| {
+        pipeline(json!({"spec": {"checks": [ticket], "environments": [
+            {"name": "dev", "targets": []},
+            {
+                "name": "prod", "targets": [{"namespace": namespace}],
+                "verify": {"checks": verify}, "promotion": {"checks": before},
+            },
+        ]}}))
+    };
+    let (some, none) = (json!(["ticket"]), json!([]));
+    let refused = "may not weaken or remove what guards prod of pipeline shop: the verb approve";
+    for (old, new, expected) in [
+        (
+            with(some.clone(), some.clone(), "a"),
+            with(none.clone(), some.clone(), "a"),
+            refused,
+        ),
+        (
+            with(some.clone(), some.clone(), "a"),
+            with(some.clone(), none.clone(), "a"),
+            refused,
+        ),
+        (
+            with(some.clone(), none.clone(), "a"),
+            with(some.clone(), some.clone(), "a"),
+            "",
+        ),
+        // What has checks is guarded, so that it does not lead elsewhere.
+        (
+            with(some.clone(), none.clone(), "a"),
+            with(some.clone(), none.clone(), "b"),
+            refused,
+        ),
+        (
+            with(none.clone(), some.clone(), "a"),
+            with(none.clone(), some.clone(), "b"),
+            refused,
+        ),
+        (
+            with(none.clone(), none.clone(), "a"),
+            with(none.clone(), none.clone(), "b"),
+            "",
+        ),
+    ] {
+        check(
+            ask("ann: promote", |it| refuse_pipeline(Some(&old), &new, it)),
+            expected,
+        );
+        check(
+            ask("ann: approve", |it| refuse_pipeline(Some(&old), &new, it)),
+            "",
+        );
+    }
+}

@@ -309,6 +309,96 @@ fn a_newer_revision_waits_or_restarts() {
     }
 }
 
+/// The request counts before the pipeline answers it: no further target is started.
+#[test]
+fn a_request_to_stop_counts_at_once() {
+    for (kind, expected) in [
+        (RequestKind::StopRollout, 1),
+        (RequestKind::ResumeRollout, 2),
+    ] {
+        let mut fleet = Fleet::new(3, rollout(json!({"waves": [{"maxConcurrent": 1}]})));
+        fleet.settle();
+        let first = fleet.in_flight()[0];
+        fleet.deploy(first);
+        fleet.pipeline_pass();
+        fleet.request(kind, "");
+        fleet.promotion_pass();
+        fleet.promotion_pass();
+        assert_eq!(fleet.started(), expected, "{kind:?}");
+    }
+}
+
+#[test]
+fn a_wave_that_soaks_says_until_when_and_is_looked_at_again_then() {
+    let mut fleet = Fleet::new(10, three_waves());
+    fleet.settle();
+    let started = fleet.rollout().unwrap().batches[0].started_at.clone();
+    assert_eq!(started.map(|it| it.0), Some(fleet.now()));
+    fleet.deploy_all();
+    let next = fleet.next();
+    let end = fleet.now() + std::time::Duration::from_secs(30 * 60);
+    assert_eq!(next.requeue_at, Some(end));
+    let message = next.status.message.unwrap();
+    let expected = format!("wave 1 of 3 must stay ready until {end}");
+    assert!(message.starts_with(&expected), "{message}");
+}
+
+/// What a person goes back to is deployed everywhere, also where some targets fail.
+#[test]
+fn failures_stop_a_release_and_not_a_rollback() {
+    for (kind, hold, started) in [
+        (RequestKind::Promote, "RolloutStopped", 1),
+        (RequestKind::Rollback, "Deploying", 2),
+    ] {
+        let mut fleet = Fleet::new(4, rollout(json!({"waves": [{"maxConcurrent": 4}]})));
+        fleet.settle();
+        fleet.deploy_all();
+        let mut settings = fleet.settings();
+        settings.waves[0].max_concurrent = Some(1);
+        let promotion = fleet.world.pipeline.spec.promotion.as_mut().unwrap();
+        promotion.rollout = Some(settings);
+        fleet.request(kind, "1.0.0");
+        fleet.settle();
+        fleet.fail(fleet.in_flight()[0]);
+        fleet.settle();
+        assert_eq!(fleet.hold(), hold, "{kind:?}");
+        assert_eq!(fleet.started(), started, "{kind:?}");
+        if kind == RequestKind::Promote {
+            let stopped = fleet.rollout().unwrap().stopped.clone().unwrap();
+            assert!(stopped.message.ends_with("/prod failed"), "{stopped:?}");
+        }
+    }
+}
+
+#[test]
+fn an_order_that_changes_nothing_is_answered() {
+    let mut fleet = Fleet::new(3, rollout(json!({"waves": [{"maxConcurrent": 1}]})));
+    let mut answers = Vec::new();
+    let mut order = |fleet: &mut Fleet, kind, target| {
+        fleet.order(kind, target);
+        answers.push(fleet.answer());
+    };
+    order(&mut fleet, RequestKind::ResumeRollout, None);
+    order(&mut fleet, RequestKind::SkipTarget, None);
+    order(&mut fleet, RequestKind::SkipTarget, Some("nowhere"));
+    order(&mut fleet, RequestKind::SkipTarget, Some("c0"));
+    order(&mut fleet, RequestKind::Retry, None);
+    order(&mut fleet, RequestKind::StopRollout, None);
+    order(&mut fleet, RequestKind::StopRollout, None);
+    order(&mut fleet, RequestKind::Retry, None);
+    let expected = [
+        "refused: no rollout into prod is in progress",
+        "refused: it names no target; add \"target\"",
+        "refused: the rollout has no target nowhere",
+        "the rollout goes on without c0/prod",
+        "refused: no promotion into prod has failed",
+        "stopped the rollout of 2.0.0",
+        "the rollout of 2.0.0 is stopped already",
+        "the rollout of 2.0.0 is retried",
+    ];
+    assert_eq!(answers, expected);
+}
+
 #[test]
 fn a_stopped_rollout_makes_way_for_a_newer_revision() {
     let settings = rollout(json!({"waves": [{"maxConcurrent": 1}]}));

@@ -54,6 +54,25 @@ fn a_rollback_can_be_requested_again_after_it_was_rejected() {
     );
 }
 
+/// What the rollback was to replace is good again, and nothing else.
+#[test]
+fn what_other_rollbacks_rejected_stays_rejected() {
+    let rejected = |targets: &str, rollback: &str| {
+        let world = draw(&format!(
+            "dev[2.0.0 ok] > prod{targets}
+             ran prod 2.0.0 1.5.0 1.0.0
+             rejected prod 2.0.0 1.5.0
+             promotion prod 1.0.0 Abandoned rejected-by ann asked r0 back instead 2.0.0 {rollback}"
+        ));
+        world.plan().environments["prod"].rejected.clone()
+    };
+    assert_eq!(rejected("[2.0.0 ok]", ""), ["1.5.0"]);
+    // Of a whole environment, whatever its targets run; of one target, only what that ran.
+    assert_eq!(rejected("[2.0.0 ok, 1.5.0 ok]", ""), Vec::<String>::new());
+    let per_target = "{per target}[2.0.0 ok, 1.5.0 ok]";
+    assert_eq!(rejected(per_target, "at - prod-1"), ["1.5.0"]);
+}
+
 /// Nobody who approves it the second time is told that it was rejected.
 #[test]
 fn a_rollback_that_was_rejected_brings_no_caution() {

@@ -125,3 +125,59 @@ fn event_name(identity: &EventIdentity, at: Timestamp) -> String {
     let shown: String = name.chars().take(NAME_PART).collect();
     format!("{}.{hash:016x}", shown.trim_end_matches(['.', '-']))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use k8s_openapi::api::core::v1::ObjectReference;
+    use tokio::time::advance;
+
+    use super::{super::EventSeverity, *};
+
+    /// How often an event with this note was recorded.
+    fn count(events: &mut EventDeduplicator, note: usize) -> i32 {
+        let event = ObjectEvent {
+            regarding: ObjectReference::default(),
+            severity: EventSeverity::Info,
+            reason: "Promote".to_owned(),
+            action: "Promote".to_owned(),
+            note: note.to_string(),
+            metadata: BTreeMap::new(),
+        };
+        let repeat = events.record(&event, Timestamp::UNIX_EPOCH);
+        repeat.map_or(0, |it| it.count)
+    }
+
+    async fn record(events: &mut EventDeduplicator, notes: std::ops::Range<usize>) {
+        for note in notes {
+            assert_eq!(count(events, note), 1, "{note}");
+            advance(Duration::from_millis(1)).await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_older_half_is_forgotten_when_there_are_too_many() {
+        let mut events = EventDeduplicator::default();
+        record(&mut events, 0..CAPACITY).await;
+        assert_eq!(events.0.len(), CAPACITY);
+        record(&mut events, CAPACITY..CAPACITY + 1).await;
+        assert_eq!(events.0.len(), CAPACITY / 2);
+        assert_eq!(
+            count(&mut events, CAPACITY / 2 + 1),
+            2,
+            "the newer half is known"
+        );
+        assert_eq!(count(&mut events, CAPACITY / 2), 1, "the older half is not");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn series_that_have_ended_are_forgotten_first() {
+        let mut events = EventDeduplicator::default();
+        record(&mut events, 0..1000).await;
+        advance(SERIES_GAP).await;
+        record(&mut events, 1000..CAPACITY + 1).await;
+        assert_eq!(events.0.len(), CAPACITY + 1 - 1000);
+        assert_eq!(count(&mut events, 1000), 2);
+    }
+}

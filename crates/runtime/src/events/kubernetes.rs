@@ -130,3 +130,33 @@ fn truncate(text: &str, limit: usize) -> String {
     let end = text.floor_char_boundary(limit - ellipsis.len_utf8());
     format!("{}{ellipsis}", &text[..end])
 }
+
+#[cfg(test)]
+mod tests {
+    use kube::core::Status;
+
+    use super::*;
+
+    #[test]
+    fn refusals_are_final_and_everything_else_is_tried_again() {
+        let is_retryable = |code: u16| {
+            let status = Status::failure("refused", "Refused").with_code(code);
+            super::is_retryable(&kube::Error::Api(Box::new(status)))
+        };
+        let codes = [400, 403, 404, 409, 422, 429, 499, 500, 503];
+        let retryable: Vec<u16> = codes.into_iter().filter(|it| is_retryable(*it)).collect();
+        assert_eq!(retryable, [409, 429, 500, 503]);
+        assert!(super::is_retryable(&kube::Error::TlsRequired));
+    }
+
+    #[test]
+    fn texts_are_truncated_at_a_character() {
+        for (text, limit, expected) in [
+            ("abcdef", 6, "abcdef"),
+            ("abcdefg", 6, "abc…"),
+            ("abüdefg", 6, "ab…"),
+        ] {
+            assert_eq!(truncate(text, limit), expected);
+        }
+    }
+}

@@ -94,6 +94,13 @@ async fn other_words_are_another_event_and_the_same_words_count() {
     let annotations = events[0].metadata.annotations.as_ref().unwrap();
     assert_eq!(annotations["pipelines.weave.works/revision"], "6.1.6");
     assert_eq!(events[0].type_.as_deref(), Some("Normal"));
+    let written = &events[0];
+    assert_eq!(written.reason.as_deref(), Some("Promote"));
+    assert_eq!(written.action.as_deref(), Some("Promote"));
+    assert_eq!(written.regarding, Some(event("").regarding));
+    let controller = written.reporting_controller.as_deref();
+    assert_eq!(controller, Some("pipeline-controller"));
+    assert_eq!(written.reporting_instance.as_deref(), Some("one"));
 }
 
 #[tokio::test(start_paused = true)]

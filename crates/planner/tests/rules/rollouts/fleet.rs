@@ -177,7 +177,7 @@ impl Fleet {
         self.world.pipeline.status = Some(status);
     }
 
-    fn promotion_pass(&mut self) {
+    pub(super) fn promotion_pass(&mut self) {
         for index in 0..self.world.promotions.len() {
             let promotion = self.world.promotions[index].clone();
             let input = AttemptInput {
@@ -277,6 +277,21 @@ impl Fleet {
     /// The newest promotion.
     fn promotion(&self) -> &Promotion {
         self.world.promotions.last().unwrap()
+    }
+
+    /// What comes next for the newest promotion.
+    pub(super) fn next(&self) -> planner::AttemptPlan {
+        let input = AttemptInput {
+            pipeline: Some(&self.world.pipeline),
+            promotions: &self.world.promotions,
+            pull_request: ObservedPullRequest::NotQueried,
+            edited: false,
+        };
+        attempt(self.promotion(), &input, self.now)
+    }
+
+    pub(super) fn now(&self) -> planner::Timestamp {
+        self.now
     }
 
     pub(super) fn rollout(&self) -> Option<&RolloutStatus> {

@@ -285,6 +285,7 @@ fn the_image_is_what_the_deployment_expects() {
         "USER 65532:65532",
         "ENTRYPOINT [\"/usr/local/bin/sluice\"]",
         "ENV HOME=/tmp",
+        "ENV LD_PRELOAD=libjemalloc.so.2",
     ] {
         assert!(image.lines().any(|found| found == line), "{line}");
     }

@@ -312,7 +312,9 @@ fn targets_are_told_apart_by_cluster_and_namespace() {
 /// Targets become ready one after the other; then they are listed the other way round.
 #[test]
 fn targets_are_found_again_in_another_order() {
-    let places = [
+    /// Namespace and name of the cluster, and the namespace on it.
+    type Place = (Option<(&'static str, &'static str)>, &'static str);
+    let places: [Place; 5] = [
         (None, "shop"),
         (Some(("a", "c1")), "shop"),
         (Some(("b", "c1")), "shop"),
@@ -320,7 +322,7 @@ fn targets_are_found_again_in_another_order() {
         (Some(("a", "c1")), "other"),
     ];
     let look = |ready: usize| {
-        let target = |(index, (cluster, namespace)): (usize, &(Option<(&str, &str)>, &str))| {
+        let target = |(index, (cluster, namespace)): (usize, &Place)| {
             let cluster = cluster.map(|(namespace, name)| ClusterReference {
                 kind: "GitopsCluster".to_owned(),
                 name: name.to_owned(),

@@ -99,9 +99,7 @@ async fn finish(world: &World, target: &str, release: &mut Release, is_broken: b
         .tell("flux", format!("{target}: {version} is ready"));
     release.deployed = version.clone();
     let key = (target.to_owned(), version);
-    let mut truth = world.watchdog.truth.lock();
-    truth.ready.entry(key).or_insert_with(Instant::now);
-    drop(truth);
+    world.watchdog.saw_ready(key);
     let status = status(release, "True", "UpgradeSucceeded");
     world.set_release(target, &status).await;
 }

@@ -111,6 +111,13 @@ impl Subject {
 }
 
 impl Watchdog {
+    /// A release is ready in a target.
+    pub(crate) fn saw_ready(&self, target_and_version: (String, String)) {
+        let mut truth = self.truth.lock();
+        let seen = truth.ready.entry(target_and_version);
+        seen.or_insert_with(Instant::now);
+    }
+
     /// A release failed in a target.
     pub(crate) fn saw_failure(&self, target_and_version: (String, String)) {
         let mut truth = self.truth.lock();

@@ -130,6 +130,18 @@ pub(super) const MUTATIONS: &[Mutation] = &[
         57,
     ),
     simulated(
+        (
+            "the soak time is waited for",
+            "a revision goes on before its soak time",
+        ),
+        "crates/planner/src/plan/candidate.rs",
+        (
+            "soak: soak.map_or(Duration::ZERO, |soak| soak.length()),",
+            "soak: soak.map_or(Duration::ZERO, |_| Duration::ZERO),",
+        ),
+        5,
+    ),
+    simulated(
         ("never backwards by itself", "an older revision is promoted"),
         "crates/planner/src/gate/order.rs",
         (

@@ -3,7 +3,6 @@
 use std::time::Duration;
 
 use api::promotion::RolloutStatus;
-use tokio::time::Instant;
 
 use super::{Subject, Watchdog, trailer};
 use crate::{
@@ -13,6 +12,8 @@ use crate::{
 
 /// What a person merges in the moment of a push cannot be known by it; what it proposes is closed again.
 const MERGE_KNOWN: Duration = Duration::from_secs(1);
+/// The times that objects have are whole seconds.
+const WHOLE_SECOND: Duration = Duration::from_secs(1);
 /// How long it may take until a failed target is known: a cluster may be cut off for a while, and its watch
 /// has to begin again.
 const FAILURE_KNOWN: Duration = Duration::from_secs(15 * 60);
@@ -177,7 +178,7 @@ impl Watchdog {
     fn check_soak(&self, source: &str, version: &str) {
         let truth = self.truth.lock();
         let key = (source.to_owned(), version.to_owned());
-        let soaked = truth.ready.get(&key).map(Instant::elapsed);
+        let soaked = truth.ready.get(&key).map(|it| it.elapsed() + WHOLE_SECOND);
         let is_soaked = soaked.is_none_or(|it| it >= Duration::from_secs(self.layout.soak));
         // By a clock that was set, it may have been ready for longer.
         if !is_soaked && !truth.is_clock_set {

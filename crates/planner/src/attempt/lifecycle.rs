@@ -13,6 +13,7 @@ use super::{
     change::dropped_at_end,
     context::{AttemptContext, AttemptInput, ObservedPullRequest},
     outcome::with_condition,
+    rollout::land_batch,
 };
 use crate::{
     gate::approvals,
@@ -69,7 +70,7 @@ pub(super) struct Attempt<'a> {
 }
 
 impl Attempt<'_> {
-    fn next(self) -> AttemptPlan {
+    fn next(mut self) -> AttemptPlan {
         if self.context.has_lost_its_end() {
             let name = &self.context.promotion.spec.environment;
             let message = format!("its status was lost, and nobody knows what it did to {name}");
@@ -86,6 +87,7 @@ impl Attempt<'_> {
             };
         }
         if let Some(rejection) = self.rejection(phase) {
+            self.note_landed_batch();
             return self.close(Phase::Abandoned, "Rejected", rejection);
         }
         if self.context.promotion.spec.withdrawn.is_some() {
@@ -105,12 +107,22 @@ impl Attempt<'_> {
         }
     }
 
-    /// Who rejected it, unless its whole change is in git.
+    /// A batch of a rollout that was merged before its rejection was seen is in git.
+    fn note_landed_batch(&mut self) {
+        if matches!(
+            self.context.input.pull_request,
+            ObservedPullRequest::Merged { .. }
+        ) {
+            self.note_merge();
+            land_batch(&mut self.status, self.now);
+        }
+    }
+
+    /// Who rejected it, unless its change is in git; a rollout can be rejected until it ends.
     fn rejection(&self, phase: Phase) -> Option<String> {
         let pull_request = &self.context.input.pull_request;
         let is_merged = matches!(pull_request, ObservedPullRequest::Merged { .. });
         let is_in_git = is_merged || phase == Phase::Deploying || self.status.merged_at.is_some();
-        // Of a rollout, further batches would follow.
         if is_in_git && self.context.promotion.spec.rollout.is_none() {
             return None;
         }

@@ -5,9 +5,9 @@ mod properties;
 
 use api::{
     pipeline::{OnNewRevision, RequestKind, Rollout},
-    promotion::Phase,
+    promotion::{Phase, Rejection},
 };
-use planner::RolloutState;
+use planner::{ObservedPullRequest, RolloutState};
 use serde_json::json;
 
 use fleet::Fleet;
@@ -161,6 +161,32 @@ fn a_rejected_rollout_starts_nothing_more_although_its_first_batch_landed() {
     // Nor does a new promotion bring the revision to the others.
     assert_eq!(fleet.world.promotions.len(), 1);
     assert_eq!(fleet.world.model().environments["prod"].rejected, ["2.0.0"]);
+    let text = fleet.environment_hold_text();
+    assert!(text.starts_with("ada rejected 2.0.0 in prod"), "{text}");
+}
+
+#[test]
+fn a_batch_that_was_merged_before_its_rejection_was_seen_is_in_git() {
+    let mut fleet = Fleet::new(4, rollout(json!({"waves": [{"maxConcurrent": 2}]})));
+    fleet.settle();
+    let promotion = fleet.world.promotions.last_mut().unwrap();
+    promotion.spec.rejection = Some(Rejection {
+        by: "ada".to_owned(),
+        ..Rejection::default()
+    });
+    let status = promotion.status.as_mut().unwrap();
+    status.phase = Some(Phase::WaitingForMerge);
+    status.merged_at = None;
+    let batch = status.rollout.as_mut().unwrap().batches.last_mut();
+    batch.unwrap().landed_at = None;
+    let next = fleet.next_with(ObservedPullRequest::Merged {
+        url: "https://example.com/shop/pulls/1".to_owned(),
+        commit: Some("c0ffee".to_owned()),
+    });
+    let batch = next.status.rollout.unwrap().batches.pop().unwrap();
+    assert_eq!(next.status.phase, Some(Phase::Abandoned));
+    assert_eq!(batch.commit.as_deref(), Some("c0ffee"));
+    assert!(batch.landed_at.is_some() && next.status.merged_at.is_some());
 }
 
 #[test]

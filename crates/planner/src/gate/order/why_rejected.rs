@@ -94,7 +94,9 @@ impl RejectedRevision<'_> {
         }
         let (shown, environment) = (self.shown, self.environment);
         let rejection = promotion.spec.rejection.as_ref();
-        if let Some(rejection) = rejection.filter(|_| is_rejected(promotion)) {
+        // A rollout may be rejected after its first batches are in git.
+        let has_ended = phase_of(promotion) == Some(Phase::Abandoned);
+        if let Some(rejection) = rejection.filter(|_| has_ended || is_rejected(promotion)) {
             let note = rejection.note.as_deref().filter(|note| !note.is_empty());
             let note = note.map(|note| format!(": {note}")).unwrap_or_default();
             return Some(format!(

@@ -281,10 +281,15 @@ impl Fleet {
 
     /// What comes next for the newest promotion.
     pub(super) fn next(&self) -> planner::AttemptPlan {
+        self.next_with(ObservedPullRequest::NotQueried)
+    }
+
+    /// What comes next for the newest promotion if its pull request is this one.
+    pub(super) fn next_with(&self, pull_request: ObservedPullRequest) -> planner::AttemptPlan {
         let input = AttemptInput {
             pipeline: Some(&self.world.pipeline),
             promotions: &self.world.promotions,
-            pull_request: ObservedPullRequest::NotQueried,
+            pull_request,
             edited: false,
         };
         attempt(self.promotion(), &input, self.now)

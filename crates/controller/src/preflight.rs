@@ -16,7 +16,7 @@ use api::{
     pipeline::{PreflightProblem, Strategy},
 };
 use parking_lot::Mutex;
-use planner::Failure;
+use planner::{CHECK_HOST_NOT_ALLOWED, Failure};
 use runtime::{
     CacheEvent, ObjectKey, RequeueAction, Subscription, TtlCache, Workers, status::StatusError,
 };
@@ -24,7 +24,7 @@ use tokio::time::Instant;
 
 use crate::{
     caches::PipelineShard,
-    check::http::{HOST_NOT_ALLOWED, refused_host},
+    check::http::refused_host,
     reconciler_base::{ReconcilerBase, StatusWrite},
     strategy::Strategies,
 };
@@ -33,7 +33,7 @@ use crate::{
 const NAME: &str = "preflight";
 /// How many pipelines are checked at the same time.
 const CONCURRENT: usize = 4;
-/// How often a pipeline is checked that has problems, and one that has none.
+/// How often a pipeline is checked whose strategies have problems, and one without.
 const WITH_PROBLEMS: Duration = Duration::from_secs(60);
 const WITHOUT_PROBLEMS: Duration = Duration::from_secs(1800);
 /// For how long pipelines share that a strategy is usable.
@@ -122,11 +122,15 @@ impl PreflightReconciler {
         {
             return RequeueAction::After(due.duration_since(Instant::now()));
         }
-        let (problems, not_checked) = self.findings(&pipeline).await;
+        let (mut problems, not_checked) = self.findings(&pipeline).await;
         let again = match problems.is_empty() {
             true => WITHOUT_PROBLEMS,
             false => WITH_PROBLEMS,
         };
+        // Only an edit or a restart allows a host: these are no reason to ask repositories again soon.
+        for (environment, refused) in self.refused_hosts(&pipeline) {
+            problems.entry(environment).or_insert(refused);
+        }
         match self.write(&pipeline, problems, not_checked).await {
             Ok(StatusWrite::Unchanged | StatusWrite::Written) => {}
             Ok(StatusWrite::Outdated) => return RequeueAction::After(Duration::ZERO),
@@ -151,9 +155,6 @@ impl PreflightReconciler {
                 Err(failure) => problems.insert(environment, finding(failure)),
             };
         }
-        for (environment, refused) in self.refused_hosts(pipeline) {
-            problems.entry(environment).or_insert(refused);
-        }
         (problems, not_checked)
     }
 
@@ -165,7 +166,10 @@ impl PreflightReconciler {
             let url = it.url.parse().ok()?;
             let text = refused_host(&self.settings.check_hosts, &url)?;
             let text = format!("the check {} cannot be measured: {text}", it.check);
-            Some((it.environment.to_owned(), problem(HOST_NOT_ALLOWED, &text)))
+            Some((
+                it.environment.to_owned(),
+                problem(CHECK_HOST_NOT_ALLOWED, &text),
+            ))
         });
         refused.collect()
     }

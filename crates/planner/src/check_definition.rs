@@ -13,6 +13,8 @@ use expression::Condition;
 
 use crate::sources::receives_nothing;
 
+/// The reason of a check whose host is not in `--check-hosts`.
+pub const CHECK_HOST_NOT_ALLOWED: &str = "CheckHostNotAllowed";
 /// The variables of `passExpr` for a query of Prometheus.
 const PROMETHEUS_VARIABLES: &[&str] = &["value", "values"];
 /// The variables of `passExpr` for a GET request.

@@ -86,7 +86,8 @@ pub use attempt::{
     status_after_failed_lookup, with_change,
 };
 pub use check_definition::{
-    CheckUrl, check_problem, check_urls, condition_of, condition_text, http_url, prometheus_query,
+    CHECK_HOST_NOT_ALLOWED, CheckUrl, check_problem, check_urls, condition_of, condition_text,
+    http_url, prometheus_query,
 };
 pub use checks::{CheckProgress, fold_checks, measures_on, surplus_checks};
 pub use deployments::{

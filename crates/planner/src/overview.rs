@@ -7,6 +7,7 @@ use api::{
 };
 
 use crate::{
+    check_definition::CHECK_HOST_NOT_ALLOWED,
     gate::{approvals::is_unapprovable, freeze::frozen_now},
     hold::HoldReason,
     release::release,
@@ -81,13 +82,18 @@ pub fn hold_text(model: &PipelineStatus, environment: &str, now: Timestamp) -> O
     (!texts.is_empty()).then(|| texts.join("; "))
 }
 
-/// What a promotion into an environment would fail at, as the preflight check found; nothing where people are `told`
-/// already.
+/// What would keep the next promotion into an environment, or its checks, from succeeding, as the preflight check
+/// found; nothing where people are `told` already.
 pub fn preflight_text(model: &PipelineStatus, environment: &str, told: &str) -> Option<String> {
     let problem = model.preflight.get(environment)?;
     let (message, reason) = (&problem.message, &problem.reason);
     let is_told = told.contains(message);
-    (!is_told).then(|| format!("a promotion would fail: {message} [{reason}]"))
+    // A check that cannot be measured does not fail, but holds what comes after it.
+    let effect = match reason.as_str() {
+        CHECK_HOST_NOT_ALLOWED => "",
+        _ => "a promotion would fail: ",
+    };
+    (!is_told).then(|| format!("{effect}{message} [{reason}]"))
 }
 
 /// The revisions that the targets of an environment run, with failed releases; `-` where none is known.

@@ -80,8 +80,8 @@ pub struct PipelineStatus {
         skip_serializing_if = "is_default"
     )]
     pub reports: BTreeMap<String, Report>,
-    /// Why the next promotion into an environment would fail, as far as its strategy can be checked before, by
-    /// environment name.
+    /// What would keep the next promotion into an environment, or its checks, from succeeding, as far as that can be
+    /// checked before, by environment name.
     #[serde(
         default,
         deserialize_with = "null_as_default",

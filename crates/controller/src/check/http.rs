@@ -14,7 +14,7 @@ use base64::{Engine, engine::general_purpose::STANDARD};
 use expression::{Condition, ConditionError, condition::Variable};
 use kube::Client;
 use net::{HostPatterns, HttpRequest, parse_url};
-use planner::{Failure, Measurement, Remedy};
+use planner::{CHECK_HOST_NOT_ALLOWED, Failure, Measurement, Remedy};
 use runtime::ObjectKey;
 use url::Url;
 
@@ -28,9 +28,6 @@ use clients::Clients;
 
 /// The path of Prometheus' instant queries.
 const QUERY_PATH: [&str; 3] = ["api", "v1", "query"];
-
-/// The reason of a check whose host is not in `--check-hosts`.
-pub(crate) const HOST_NOT_ALLOWED: &str = "CheckHostNotAllowed";
 
 /// Why a check may not send a request to a URL, unless it may.
 pub(crate) fn refused_host(hosts: &HostPatterns, url: &Url) -> Option<String> {
@@ -96,7 +93,7 @@ impl HttpMeasurer {
             return Err(invalid(text.to_owned()));
         }
         if let Some(text) = refused_host(&self.hosts, &url) {
-            return Err(unknown(HOST_NOT_ALLOWED, text, true));
+            return Err(unknown(CHECK_HOST_NOT_ALLOWED, text, true));
         }
         if check.prometheus.is_none() {
             return Ok(url);

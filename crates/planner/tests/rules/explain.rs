@@ -192,6 +192,13 @@ fn what_a_promotion_would_fail_at_is_said_once() {
     let text = planner::explain(&world.pipeline, &model, &world.plan());
     let expected = "\n  a promotion would fail: there is no Secret a/b [SecretMissing]";
     assert!(text.contains(expected), "{text}");
+    let problem = model.preflight.get_mut("prod").unwrap();
+    problem.reason = planner::CHECK_HOST_NOT_ALLOWED.to_owned();
+    let text = planner::preflight_text(&model, "prod", "");
+    assert_eq!(
+        text.as_deref(),
+        Some("there is no Secret a/b [CheckHostNotAllowed]")
+    );
     let told = "because: there is no Secret a/b [SecretMissing]";
     assert_eq!(planner::preflight_text(&model, "prod", told), None);
 }

@@ -216,7 +216,7 @@ impl Gate {
         if question.promotion.spec.cause.is_some() && self.rollback_skips {
             return GateVerdict::by_failed_check();
         }
-        let request = question.request();
+        let request = request_behind(Some(question.model), question.promotion);
         if let Some(request) = request.filter(|(kind, _)| self.is_skipped(Some(*kind))) {
             let verdict = self.skipped.map_or(GateVerdict::Pass, |ask| ask(question));
             return skipped::answer(verdict, request);
@@ -242,19 +242,18 @@ impl Gate {
     }
 }
 
-impl<'a> PromotionQuestion<'a> {
-    /// The kind of the request that it answers, and who asked: it was made for one, or one found it
-    /// under way.
-    fn request(&self) -> Option<(RequestKind, Option<&'a str>)> {
-        let promotion = self.promotion;
-        if let Some(request) = &promotion.spec.request {
-            return Some((request.kind, request.by.as_deref()));
-        }
-        let status = self.model.environments.get(&self.environment.name)?;
-        let last = status.last_request.as_ref()?;
-        last.led_to(promotion)
-            .then_some((RequestKind::Promote, last.by.as_deref()))
+/// The kind of the request that a promotion answers, and who asked: it was made for one, or one found it under way.
+pub(crate) fn request_behind<'a>(
+    model: Option<&'a PipelineStatus>,
+    promotion: &'a Promotion,
+) -> Option<(RequestKind, Option<&'a str>)> {
+    if let Some(request) = &promotion.spec.request {
+        return Some((request.kind, request.by.as_deref()));
     }
+    let status = model?.environments.get(&promotion.spec.environment)?;
+    let last = status.last_request.as_ref()?;
+    last.led_to(promotion)
+        .then_some((RequestKind::Promote, last.by.as_deref()))
 }
 
 fn first_closed(

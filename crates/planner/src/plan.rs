@@ -48,7 +48,7 @@ use crate::{
 
 pub(crate) use cancel::cancelled_by;
 pub use cancel::{cancellable, cancellation};
-pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, TargetVote, default_when};
+pub(crate) use candidate::{Candidate, CandidateSource, SourceVotes, default_when};
 pub(crate) use common_revision::{CommonRevision, SourceEnvironments, Standing};
 pub use history::surplus;
 pub(crate) use input::{PlanInput, unmatched_selector};

@@ -7,7 +7,7 @@ use api::{
     revision::identity,
 };
 
-use crate::{plan::ROLLED_BACK, time::Timestamp};
+use crate::{attempt::STRATEGY_CHANGED, plan::ROLLED_BACK, time::Timestamp};
 
 pub(crate) fn name_of(promotion: &Promotion) -> String {
     promotion.metadata.name.clone().unwrap_or_default()
@@ -35,6 +35,13 @@ pub(crate) fn is_deploying(promotion: &Promotion) -> bool {
 /// Whether the site runs its revision and the checks of the environment have not ended.
 pub(crate) fn is_verifying(promotion: &Promotion) -> bool {
     phase_of(promotion) == Some(Phase::Verifying) && promotion.spec.withdrawn.is_none()
+}
+
+/// Whether it failed because of its revision, and not because its strategy was edited.
+pub(crate) fn has_failed(promotion: &Promotion) -> bool {
+    let status = promotion.status.as_ref();
+    let reason = status.and_then(|status| status.reason.as_deref());
+    phase_of(promotion) == Some(Phase::Failed) && reason != Some(STRATEGY_CHANGED)
 }
 
 /// When its change came into git.

@@ -8,9 +8,8 @@ use api::{
 };
 
 use crate::{
-    attempt::STRATEGY_CHANGED,
     evidence::{is_reported, is_silent},
-    promotion_phase::{is_deploying, merged_at, phase_of, shown_by},
+    promotion_phase::{has_failed, is_deploying, merged_at, phase_of, shown_by},
     release::failed_revision,
     site::target_key,
     version_order,
@@ -119,9 +118,7 @@ impl<'a> SiteState<'a> {
         let of_revision = |promotion: &&&Promotion| promotion.spec.revision == revision;
         let all = self.promotions.iter().filter(of_revision);
         let last = all.max_by_key(|promotion| promotion.spec.ordinal)?;
-        let status = last.status.as_ref()?;
-        let is_refusal = status.reason.as_deref() == Some(STRATEGY_CHANGED);
-        (status.phase == Some(Phase::Failed) && !is_refusal).then_some(*last)
+        has_failed(last).then_some(*last)
     }
 }
 

@@ -271,16 +271,19 @@ pub fn completion(
     }
 }
 
-/// Whether what is held comes by itself; the text names the first environment where it does, else this one.
+/// Whether what is held comes by itself, or an environment is not known yet; the text names the first such
+/// environment, else this one.
 fn held(pipeline: &Pipeline, model: &PipelineStatus, only: Option<&str>, name: &str) -> Completion {
-    let mut open = environment_names(pipeline, only).filter(|it| {
-        let is_held = environment_state(pipeline, model, it) == SummaryState::Held;
-        is_held && !is_held_for_people(pipeline, model, it)
+    let states =
+        environment_names(pipeline, only).map(|it| (environment_state(pipeline, model, it), it));
+    let mut open = states.filter(|(state, it)| match state {
+        SummaryState::Unknown => true,
+        SummaryState::Held => !is_held_for_people(pipeline, model, it),
+        _ => false,
     });
-    let text = |name| state_and_message(model, SummaryState::Held, name);
     match open.next() {
-        Some(open) => Completion::InProgress(text(open)),
-        None => Completion::Held(text(name)),
+        Some((state, open)) => Completion::InProgress(state_and_message(model, state, open)),
+        None => Completion::Held(state_and_message(model, SummaryState::Held, name)),
     }
 }
 

@@ -32,6 +32,8 @@ pub fn promotion_caution(
     pipeline: &Pipeline,
     promotions: &[Promotion],
 ) -> Option<String> {
+    // Asked first: of many promotions few are requested, and the gates look at all targets.
+    gate::request_behind(pipeline.status.as_ref(), promotion)?;
     // A revision that soaks has not failed.
     let answers = skipped_gates(promotion, pipeline, promotions, AFTER_EVERY_SOAK);
     gate::caution(&answers)

@@ -68,7 +68,7 @@ fn is_kept_only(status: &EnvironmentStatus, check: &CheckStatus) -> bool {
     check.cause == CheckCause::Verify && !runs_somewhere(status, &check.revision)
 }
 
-/// Whether a target runs the revision, or a report says so of the environment.
+/// Whether a target runs the revision, or did when it was last read, or a report says so of the environment.
 pub(crate) fn runs_somewhere(status: &EnvironmentStatus, revision: &str) -> bool {
     let runs = |target: &TargetStatus| target.revision.as_deref() == Some(revision);
     let reported = status.reported.as_ref();

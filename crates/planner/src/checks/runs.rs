@@ -13,6 +13,7 @@ use api::{
 use kube::Resource;
 
 use crate::{
+    checks::runs_somewhere,
     conditions::cut,
     plan::{CandidateSource, PlanInput, SourceVotes, Step, default_when},
     promotion_phase::{is_unmerged, is_verifying, phase_of},
@@ -299,7 +300,8 @@ pub fn surplus_checks(
         let explains = |it| !is_promoted && explains_rejection(it, run);
         counts(pipeline, run)
             && is_newest(run, runs, pipeline)
-            && (is_for_promotion || status.is_some_and(|it| runs_here(it, spec) || explains(it)))
+            && (is_for_promotion
+                || status.is_some_and(|it| runs_somewhere(it, &spec.revision) || explains(it)))
     };
     let surplus = runs.iter().filter(|run| !is_needed(run));
     surplus
@@ -317,14 +319,6 @@ fn explains_rejection(status: &EnvironmentStatus, run: &CheckRun) -> bool {
     run.spec.cause == CheckCause::Verify
         && verdict == Some(CheckVerdict::Failed)
         && rejected.any(|it| *it == run.spec.revision)
-}
-
-/// Whether a target runs the revision, or did when it was last read.
-fn runs_here(status: &EnvironmentStatus, spec: &CheckRunSpec) -> bool {
-    let mut targets = status.targets.iter();
-    let reported = status.reported.as_ref();
-    targets.any(|target| target.revision.as_ref() == Some(&spec.revision))
-        || reported.is_some_and(|it| it.revision == spec.revision)
 }
 
 fn is_under_way(promotion: &Promotion, spec: &CheckRunSpec) -> bool {

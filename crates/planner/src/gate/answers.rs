@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::{
     Ask, CandidateQuestion, EnvironmentQuestion, GATES, Gate, GateStage, PromotionQuestion,
-    SiteQuestion, SkippedGate,
+    SiteQuestion, SkippedGate, request_behind,
 };
 use crate::{hold::Hold, plan::CandidateSource, time::Timestamp};
 
@@ -183,7 +183,7 @@ pub(crate) fn answers_of_promotion(question: &PromotionQuestion<'_>) -> Vec<Gate
 
 /// The answers of the gates that the request of an existing promotion skips.
 pub(crate) fn skipped_gates(question: &PromotionQuestion<'_>) -> Vec<GateAnswer> {
-    let request = question.request().map(|(kind, _)| kind);
+    let request = request_behind(Some(question.model), question.promotion).map(|(kind, _)| kind);
     let skipped = GATES.iter().filter(|gate| gate.is_skipped(request));
     let answer = |gate: &Gate| GateAnswer {
         gate: gate.name,

@@ -6,13 +6,13 @@
 
 mod why_rejected;
 
-use api::{pipeline::EnvironmentStatus, promotion::Phase};
+use api::pipeline::EnvironmentStatus;
 use why_rejected::RejectedRevision;
 
 use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
 use crate::{
     hold::{Hold, HoldReason},
-    promotion_phase::{is_unmerged, phase_of, was_merged},
+    promotion_phase::{has_failed, is_unmerged, was_merged},
     requests::never_deployed,
     site_state::SiteState,
 };
@@ -85,8 +85,9 @@ pub(super) fn skipped(question: &PromotionQuestion<'_>) -> GateVerdict {
         .iter()
         .rev()
         .find(|it| it.spec.revision == *revision);
-    let has_failed = same.is_some_and(|it| phase_of(it) == Some(Phase::Failed));
-    if has_failed || status.is_some_and(|it| never_deployed(it, revision)) {
+    if same.is_some_and(|it| has_failed(it))
+        || status.is_some_and(|it| never_deployed(it, revision))
+    {
         let sentence = format!("{shown} failed in {environment} before");
         return fail(HoldReason::PromotionFailed, &shown, sentence);
     }

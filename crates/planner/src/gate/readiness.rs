@@ -18,7 +18,7 @@ use crate::{
     hold::{Hold, HoldReason, and_more, list},
     hook::{how_to_sign, unsigned_report},
     plan::{
-        CandidateSource, CommonRevision, SourceEnvironments, SourceVotes, Standing, default_when,
+        CandidateSource, CommonRevision, SourceEnvironments, SourceVotes, Standing,
         unmatched_selector,
     },
     promotion_phase::is_unmerged,
@@ -314,10 +314,9 @@ fn again(question: &PromotionQuestion<'_>) -> GateVerdict {
 fn failed_in_source(question: &PromotionQuestion<'_>) -> Option<Hold> {
     let spec = &question.promotion.spec;
     let verified_at = spec.verified_at.as_ref().map(|at| at.0);
-    let when = question.settings.and_then(|settings| settings.when);
     let failed = |source: &Environment| {
         let status = question.model.environments.get(&source.name)?;
-        let when = when.unwrap_or_else(|| default_when(&status.targets));
+        let when = question.when(status);
         let because = failed_since(status, &spec.revision, verified_at, when)?;
         Some((source.name.clone(), because))
     };

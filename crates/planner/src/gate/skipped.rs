@@ -6,12 +6,13 @@
 
 use api::{
     Promotion,
-    pipeline::{Environment, EnvironmentStatus, RequestKind},
+    pipeline::{Environment, EnvironmentStatus, RequestKind, When},
 };
 
 use super::{GateAnswer, GateVerdict, PromotionQuestion};
 use crate::{
     hold::{Hold, list},
+    plan::default_when,
     promotion_phase::creation_order,
     sources::sources,
     time::Timestamp,
@@ -96,6 +97,12 @@ impl<'a> PromotionQuestion<'a> {
         let environments = &self.model.environments;
         let known = move |it: &'a Environment| Some((it, environments.get(&it.name)?));
         sources.into_iter().filter_map(known)
+    }
+
+    /// How many targets of a source environment must be ready.
+    pub(super) fn when(&self, source: &EnvironmentStatus) -> When {
+        let when = self.settings.and_then(|it| it.when);
+        when.unwrap_or_else(|| default_when(&source.targets))
     }
 
     /// The promotions into the site that were created before, oldest first.

@@ -5,9 +5,7 @@ use api::pipeline::When;
 use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, readiness, verified};
 use crate::{
     hold::{Hold, HoldReason},
-    plan::{
-        CandidateSource, CommonRevision, SourceEnvironments, SourceVotes, Standing, TargetVote,
-    },
+    plan::{CandidateSource, CommonRevision, SourceEnvironments, SourceVotes, Standing},
     time::{Timestamp, later},
 };
 
@@ -41,9 +39,7 @@ fn ask(source: &CandidateSource<'_>) -> GateVerdict {
             shared.map(|revision| hold(votes, &votes.shown(revision), votes.all_opens_at()))
         }
         When::AnyTargetReady => {
-            let has_passed = |it: &TargetVote<'_>| votes.checks(it.revision).have_passed();
-            let checked = votes.newest_first().into_iter().filter(has_passed);
-            let oldest = checked.min_by_key(|it| it.since);
+            let oldest = votes.checked().into_iter().min_by_key(|it| it.since);
             oldest.map(|vote| hold(votes, &vote.shown(), votes.opens_at(&vote)))
         }
     };
@@ -72,10 +68,15 @@ pub(super) fn skipped(question: &PromotionQuestion<'_>) -> GateVerdict {
     let soak = question.settings.and_then(|it| it.soak.as_ref());
     let soaking = question.observed_sources().filter_map(|(source, status)| {
         let targets = status.targets.iter();
-        let mut at_it = targets.filter(|it| it.revision.as_ref() == Some(&spec.revision));
-        let since = at_it.try_fold(Timestamp::MIN, |last, it| {
-            Some(last.max(it.ready_since.as_ref().filter(|_| it.ready)?.0))
-        });
+        let at_it = targets.filter(|it| it.revision.as_ref() == Some(&spec.revision));
+        let since = at_it.map(|it| Some(it.ready_since.as_ref().filter(|_| it.ready)?.0));
+        let since = match question.when(status) {
+            When::AnyTargetReady => since.flatten().min(),
+            When::AllTargetsReady => {
+                let since: Option<Vec<Timestamp>> = since.collect();
+                since?.into_iter().max()
+            }
+        };
         let opens_at = later(since?, soak?.length());
         (opens_at > question.now)
             .then(|| hold_until(&source.name, &spec.shown_revision(), opens_at))

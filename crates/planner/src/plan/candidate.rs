@@ -1,7 +1,10 @@
 //! Which revision an environment should get next: what the source environment runs, or what the
 //! pipeline's source proposes.
 
-use std::{collections::BTreeSet, time::Duration};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    time::Duration,
+};
 
 use api::{
     Pipeline,
@@ -115,6 +118,18 @@ impl<'a> CandidateSource<'a> {
             Self::Environment(votes) => votes.prospect(runs),
             Self::Environments(sources) => sources.prospect(),
             _ => self.candidate(),
+        }
+    }
+
+    /// A revision that may soak: one that does not run yet, if there is one. Nothing where that is the prospect.
+    pub(super) fn soaking_revision(&self, runs: impl Fn(&str) -> bool) -> Option<&'a str> {
+        match self {
+            Self::Environment(votes) if votes.when == When::AnyTargetReady => {
+                let checked: Vec<&str> = votes.checked().iter().map(|it| it.revision).collect();
+                let comes = checked.iter().find(|it| !runs(it));
+                comes.or(checked.first()).copied()
+            }
+            _ => None,
         }
     }
 
@@ -234,7 +249,11 @@ impl<'a> SourceVotes<'a> {
             When::AllTargetsReady => Vec::new(),
         };
         // Stable: the newest of the others is first.
-        ready.sort_by_key(|vote| runs(vote.revision));
+        let mut known = BTreeMap::new();
+        ready.sort_by_cached_key(|vote| {
+            let revision = vote.revision;
+            *known.entry(revision).or_insert_with(|| runs(revision))
+        });
         let ready = ready.into_iter().next();
         let all = self.targets.iter().filter_map(|target| self.vote(target));
         let newest = all.max_by(|one, other| version_order::total(&one.shown(), &other.shown()));
@@ -268,6 +287,13 @@ impl<'a> SourceVotes<'a> {
                 votes.any(|it| it.revision == revision && self.now < self.opens_at(&it))
             }
         }
+    }
+
+    /// The votes of ready targets for revisions whose checks passed; the one that became ready last first.
+    pub(crate) fn checked(&self) -> Vec<TargetVote<'a>> {
+        let mut votes = self.newest_first();
+        votes.retain(|it| self.checks(it.revision).have_passed());
+        votes
     }
 
     /// When a revision has soaked.

@@ -227,12 +227,13 @@ impl SitePlanner<'_> {
     /// Whether a hold is about the checks or the soak of a revision that every site has.
     fn is_settled(&self, hold: &Hold) -> bool {
         let prospect = || self.prospect.as_ref().map(|it| it.revision.as_str());
+        let runs = |revision: &str| self.sites.iter().all(|site| site.runs(revision));
         let revision = match hold.reason {
-            HoldReason::Soaking => prospect(),
+            HoldReason::Soaking => self.source.soaking_revision(runs).or_else(prospect),
             _ if is_about_checks(hold) => self.source.checked_revision().or_else(prospect),
             _ => None,
         };
-        revision.is_some_and(|it| self.sites.iter().all(|site| site.runs(it)))
+        revision.is_some_and(runs)
     }
 
     /// Brings a candidate to every site.

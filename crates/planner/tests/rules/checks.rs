@@ -46,6 +46,12 @@ fn a_revision_is_checked_where_it_arrived() {
         "nothing",
     );
     check(
+        "dev{verify smoke}[2.0.0 ok 5m, 1.0.0 ok] > prod{any, soak 30m}[2.0.0 ok]
+         check dev smoke 1.0.0 Failed
+         check dev smoke 2.0.0 Passed",
+        "nothing",
+    );
+    check(
         "dev{verify smoke}[2.0.0 ok, 1.0.0 ok] > prod[1.0.0 ok]",
         "prod: SourceTargetsDiffer: dev targets run 1.0.0 and 2.0.0; resolved by one revision on all targets of dev",
     );

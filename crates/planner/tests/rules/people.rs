@@ -2,7 +2,7 @@
 
 use api::{
     names::REQUEST_ANNOTATION,
-    pipeline::{Request, RequestKind},
+    pipeline::{Request, RequestKind, Target},
     promotion::Withdrawal,
 };
 use planner::{Completion, request_annotation};
@@ -154,6 +154,17 @@ fn what_only_people_change_is_not_waited_for() {
     let mut model = planned(rolled_back).model();
     model.requests = asked.model().requests;
     let completion = planner::completion(&asked.pipeline, &model, None, None);
+    assert!(
+        matches!(completion, Completion::InProgress(_)),
+        "{completion:?}"
+    );
+    // Of another environment nothing is known yet.
+    let unknown = rolled_back.replace("dev[2.0.0 ok]", "eu[] > dev[2.0.0 ok]");
+    let mut world = planned(&unknown);
+    world.pipeline.spec.environments[0]
+        .targets
+        .push(Target::default());
+    let completion = planner::completion(&world.pipeline, &world.model(), None, None);
     assert!(
         matches!(completion, Completion::InProgress(_)),
         "{completion:?}"

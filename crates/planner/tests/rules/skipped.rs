@@ -140,6 +140,34 @@ fn what_a_request_need_not_wait_for_is_told_without_a_caution() {
         ],
         None,
     );
+    // One ready target is enough, if the pipeline says so.
+    for targets in ["2.0.0 ok, 2.0.0 broken", "2.0.0 ok, 2.0.0 ok 1m"] {
+        let any = format!("dev[{targets}] > prod{{any, soak 30m, manual}}[1.0.0 ok]");
+        check(&format!("{any}\n{UNDER_WAY}"), &[], None);
+    }
+    check(
+        &format!("dev[2.0.0 broken] > prod{{any, manual}}[1.0.0 ok]\n{UNDER_WAY}"),
+        &[&format!(
+            "readiness: {waits}: dev is not ready at 2.0.0 [SourceNotReady]"
+        )],
+        None,
+    );
+    check(
+        &format!("dev[2.0.0 ok 10m] > prod{{any, soak 30m, manual}}[1.0.0 ok]\n{UNDER_WAY}"),
+        &[&format!(
+            "soak: {waits}: 2.0.0 has not been ready in dev for long enough [Soaking]"
+        )],
+        None,
+    );
+    // That its strategy was edited says nothing about a revision.
+    check(
+        &format!(
+            "dev[2.0.0 ok] > prod{{manual}}[1.0.0 ok]\npromotion prod 2.0.0 Failed because StrategyChanged\n{}",
+            UNDER_WAY.replace("2.0.0", "2.0.0 #1")
+        ),
+        &[],
+        None,
+    );
     // A rollback goes back by intent, to what may have been checked long ago.
     check(
         &format!("dev{{verify smoke}}[3.0.0 ok] > prod{{manual}}[3.0.0 ok]\n{UNDER_WAY} back"),

@@ -2,7 +2,7 @@
 //! a source environment, or is not ready there. Of a source environment that runs another revision, nothing is
 //! known.
 
-use api::pipeline::{EnvironmentStatus, TargetStatus};
+use api::pipeline::{EnvironmentStatus, TargetStatus, When};
 
 use crate::{
     gate::{GateVerdict, PromotionQuestion},
@@ -28,11 +28,18 @@ pub(in crate::gate) fn skipped(question: &PromotionQuestion<'_>) -> GateVerdict 
         Some(GateVerdict::Fail(hold))
     };
     let unready = |(name, status): (&str, &EnvironmentStatus)| {
-        is_unready(status, revision).then(|| {
+        let (is_unready, needed) = match question.when(status) {
+            When::AnyTargetReady => (is_unready_everywhere(status, revision), "one ready target"),
+            When::AllTargetsReady => (
+                is_unready_somewhere(status, revision),
+                "readiness of all targets",
+            ),
+        };
+        is_unready.then(|| {
             GateVerdict::Wait(Hold::new(
                 HoldReason::SourceNotReady,
                 format!("{name} is not ready at {shown}"),
-                format!("readiness of all targets of {name}"),
+                format!("{needed} of {name}"),
             ))
         })
     };
@@ -64,7 +71,19 @@ fn is_rejected(status: &EnvironmentStatus, revision: &str) -> bool {
 }
 
 /// Whether a target that runs it is not ready.
-fn is_unready(status: &EnvironmentStatus, revision: &str) -> bool {
-    let mut targets = status.targets.iter();
-    targets.any(|it: &TargetStatus| it.revision.as_deref() == Some(revision) && !it.ready)
+fn is_unready_somewhere(status: &EnvironmentStatus, revision: &str) -> bool {
+    running(status, revision).any(|it| !it.ready)
+}
+
+/// Whether targets run it, none of which is ready.
+fn is_unready_everywhere(status: &EnvironmentStatus, revision: &str) -> bool {
+    is_unready_somewhere(status, revision) && !running(status, revision).any(|it| it.ready)
+}
+
+fn running<'a>(
+    status: &'a EnvironmentStatus,
+    revision: &'a str,
+) -> impl Iterator<Item = &'a TargetStatus> {
+    let targets = status.targets.iter();
+    targets.filter(move |it| it.revision.as_deref() == Some(revision))
 }

@@ -22,14 +22,15 @@ use crate::{
     hold::{Hold, HoldReason, list},
     overrides::{self, refuse_override},
     promotion_phase::was_merged,
+    sources::sources,
     time::Timestamp,
 };
 use api::{
     Pipeline, Time,
     app::AppType,
     pipeline::{
-        Environment, EnvironmentStatus, HandledRequest, PipelineStatus, PromotionSummary, Report,
-        Request, RequestKind, TargetStatus,
+        Environment, EnvironmentStatus, HandledRequest, PipelineSpec, PipelineStatus,
+        PromotionSummary, Report, Request, RequestKind, TargetStatus,
     },
     promotion::Phase,
     revision::{SourceRevision, identity, is_digest, is_usable, tag},
@@ -89,6 +90,11 @@ fn refused_override(input: &PlanInput<'_>, environment: &str, request: &Request)
     let unknown = || {
         let known = passable(input, environment);
         let unknown = wanted.passes.iter().find(|it| !known.contains(*it))?;
+        if let Some(source) = source_that_checks(input.spec, environment, unknown) {
+            return Some(format!(
+                "{unknown} is a check of {source}, which a request skips without an override"
+            ));
+        }
         let known = match known.is_empty() {
             true => "nothing can be overridden there".to_owned(),
             false => format!("an override can pass {}", list(&known)),
@@ -98,6 +104,17 @@ fn refused_override(input: &PlanInput<'_>, environment: &str, request: &Request)
         ))
     };
     refuse_override(wanted).or(nobody).or_else(unknown)
+}
+
+/// The source environment that has a check in its `verify`.
+fn source_that_checks<'a>(
+    spec: &'a PipelineSpec,
+    environment: &str,
+    pass: &str,
+) -> Option<&'a str> {
+    let check = pass.strip_prefix("check/")?;
+    let mut names = sources(spec, environment).into_iter().map(|it| &*it.name);
+    names.find(|it| spec.verify_checks(it).iter().any(|it| it == check))
 }
 
 /// What an override of the environment can name: the Freezes that cover it and the checks before it.

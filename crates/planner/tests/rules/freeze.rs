@@ -347,6 +347,20 @@ fn the_controller_stores_an_override_once() {
 }
 
 #[test]
+fn checks_of_a_source_need_no_override() {
+    let mut world = draw("dev{verify smoke}[2.0.0 ok] > prod[1.0.0 ok]");
+    let status = world.pipeline.status.as_mut().unwrap();
+    let wanted = request("r1", Some("check/smoke"));
+    status.requests.insert("prod".to_owned(), wanted);
+    let plan = world.plan();
+    let last = plan.environments["prod"].last_request.as_ref().unwrap();
+    assert_eq!(
+        last.message.as_deref(),
+        Some("refused: check/smoke is a check of dev, which a request skips without an override")
+    );
+}
+
+#[test]
 fn an_override_names_what_it_passes_and_why() {
     for (reason, passes, expected) in [
         ("outage", vec!["freeze/stop", "check/smoke"], None),

@@ -224,7 +224,7 @@ fn axis(window: &TimelineRange) -> Element {
 fn figure_list(figures: &DeliveryFigures, last: &str) -> Element {
     let item =
         |value: String, text: &str| tag("li").child(tag("b").text(value)).text(" ").text(text);
-    let percent = figures.failed * 100 / figures.all.max(1);
+    let percent = (figures.failed * 200 + figures.all) / (2 * figures.all.max(1));
     let noun = match figures.deployments {
         1 => "deployment",
         _ => "deployments",
@@ -240,7 +240,8 @@ fn figure_list(figures: &DeliveryFigures, last: &str) -> Element {
                 .map(|it| item(duration(it), "lead time, median")),
         )
         .child((figures.all > 0).then(|| {
-            let text = format!("of {} failed", counted(figures.all, "deployment"));
+            let all = counted(figures.all, "deployment");
+            let text = format!("of {all} into any environment failed");
             item(format!("{percent} %"), &text)
         }))
         .child(

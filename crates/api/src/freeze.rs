@@ -44,8 +44,7 @@ pub struct FreezeSpec {
     )]
     #[schemars(default, length(max = 64), inner(length(min = 1, max = 253)))]
     pub environments: Vec<String>,
-    /// The names of the Pipelines that it covers; without it all. Ignored in the namespace of
-    /// `--freeze-namespace`.
+    /// The names of the Pipelines that it covers; without it all.
     #[serde(
         deserialize_with = "null_as_default",
         skip_serializing_if = "is_default"

@@ -65,7 +65,7 @@ pub(crate) use yaml::write as write_yaml;
 
 /// The exit codes, as shown in `--help`.
 pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage error; \
-     3 still held or waiting at the timeout (commands with --wait)";
+     3 still held or waiting (commands with --wait)";
 
 /// What a request skips.
 const REQUEST_SKIPS: &str = "A request skips the gates readiness, verified, soak and order: what failed to deploy, \
@@ -226,6 +226,22 @@ impl fmt::Display for WaitTimeout {
 
 impl std::error::Error for WaitTimeout {}
 
+/// The error of a wait for something that does not come by itself. Holds what is held.
+#[derive(Debug)]
+pub(crate) struct StillHeld(pub(crate) String);
+
+impl fmt::Display for StillHeld {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(
+            formatter,
+            "nothing is in progress, so nothing is waited for: {}",
+            self.0
+        )
+    }
+}
+
+impl std::error::Error for StillHeld {}
+
 /// The error of arguments that do not fit together.
 #[derive(Debug)]
 pub(crate) struct UsageError(pub(crate) String);
@@ -243,7 +259,7 @@ pub(crate) fn exit_code(error: &anyhow::Error) -> ExitCode {
     if error.is::<UsageError>() {
         return ExitCode::from(2);
     }
-    match error.is::<WaitTimeout>() {
+    match error.is::<WaitTimeout>() || error.is::<StillHeld>() {
         true => ExitCode::from(3),
         false => ExitCode::FAILURE,
     }

@@ -36,7 +36,7 @@ pub(crate) async fn run(arguments: &Arguments) -> anyhow::Result<()> {
     }
     let config = kubeconfig::load(arguments.kubeconfig.as_deref()).await?;
     let settings = settings::check(arguments, &config.default_namespace)?;
-    let mut server_settings = server_settings::check(arguments, settings.authoring.as_ref())?;
+    let mut server_settings = server_settings::check(arguments, &settings)?;
     server_settings.oidc = arguments.oidc.check(
         settings.dashboard_url.as_deref(),
         settings.allow_internal_urls,

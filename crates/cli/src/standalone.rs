@@ -143,6 +143,7 @@ impl Standalone {
         let trigger_metrics = TriggerMetrics::register(&mut registry);
         let client = self.server.client_as(User::in_process());
         let server_settings = server::Settings {
+            freeze_namespace: settings.freeze_namespace.clone(),
             hooks_address: Some(addresses.hooks),
             rest_address: Some(addresses.rest),
             leaf_connector: leaf_connector(&client, settings.kubeconfigs),

@@ -299,7 +299,12 @@ fn is_held_for_people(pipeline: &Pipeline, model: &PipelineStatus, name: &str) -
     let status = model.environments.get(name);
     let reason = status.and_then(|it| it.hold.as_ref());
     let reason = reason.map(|hold| hold.reason.as_str());
-    let settled = [HoldReason::Rejected, HoldReason::AlreadyRan];
+    let settled = [
+        HoldReason::Rejected,
+        HoldReason::AlreadyRan,
+        HoldReason::VerificationFailed,
+        HoldReason::RollbackNotPossible,
+    ];
     let is_settled = settled.iter().any(|it| Some(it.word()) == reason);
     is_settled && pending_request(pipeline, model, name).is_none()
 }

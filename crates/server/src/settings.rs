@@ -23,6 +23,8 @@ pub const WAIT: Duration = Duration::from_secs(5);
 pub struct Settings {
     /// Only pipelines in this namespace; all namespaces without it.
     pub namespace: Option<String>,
+    /// The namespace whose Freezes cover the pipelines of all namespaces, if any.
+    pub freeze_namespace: Option<String>,
     /// The address that serves hooks.
     pub hooks_address: Option<SocketAddr>,
     /// The address that serves REST and the dashboard.
@@ -58,6 +60,7 @@ impl Default for Settings {
     fn default() -> Self {
         Self {
             namespace: None,
+            freeze_namespace: None,
             hooks_address: None,
             rest_address: None,
             tls: None,

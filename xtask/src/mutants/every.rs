@@ -91,7 +91,7 @@ pub(crate) fn every(options: &Options) -> Result<()> {
     };
     let entries = session.run(options)?;
     let is_whole = options.changed.is_none() && options.filter.is_none();
-    report::print(&entries, &accepted, is_whole)
+    report::print(&entries, &accepted, is_whole, options.changed.is_some())
 }
 
 /// Finds which tests reach which mutations, for half of the time.

@@ -11,9 +11,8 @@ use planner::Completion;
 use serde_json::json;
 
 use super::{
-    UsageError, WaitTimeout,
+    StillHeld, UsageError, WaitTimeout,
     cluster::{Cluster, ClusterFlags, key, require_environment},
-    message::print_message,
     output::OutputFormat,
     short_revision::whole_revision,
     terminal::{self, clean},
@@ -34,8 +33,8 @@ pub(crate) struct Arguments {
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: OutputFormat,
-    /// Wait until all environments are ready and nothing is in progress or held, except by what only people or a newer
-    /// revision change, such as a rollback
+    /// Wait until all environments are ready and nothing is in progress or held. Ends at once, with exit code 3, where
+    /// only people or a newer revision go on: after a rollback, a failed check or a rejection
     #[arg(long)]
     wait: bool,
     /// Wait until the environment also runs this revision
@@ -66,7 +65,7 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
         let state;
         (pipeline, state) = wait(arguments, &cluster, &pipeline).await?;
         outcome = match state {
-            WaitState::Done => Ok(()),
+            WaitState::Done => still_held(arguments, &pipeline),
             WaitState::Waiting(text) => Err(WaitTimeout(text).into()),
             WaitState::Failed(text) => Err(anyhow::anyhow!("{}: {text}", key(&pipeline).1)),
         };
@@ -80,21 +79,18 @@ pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::R
     };
     let document = || document::document(&pipeline, only);
     arguments.output.write(out, document, diagram)?;
-    if let Some(text) = held(arguments, &pipeline).filter(|_| outcome.is_ok()) {
-        print_message(&clean(&text));
-    }
     outcome
 }
 
-/// That waiting has ended although something is held.
-fn held(arguments: &Arguments, pipeline: &api::Pipeline) -> Option<String> {
+/// Waiting ends where something is held that does not come by itself, unless the revision that was waited for runs.
+fn still_held(arguments: &Arguments, pipeline: &api::Pipeline) -> anyhow::Result<()> {
     let model = pipeline.status.clone().unwrap_or_default();
     let only = arguments.environment.as_deref();
     match planner::completion(pipeline, &model, only, None) {
-        Completion::Held(text) if arguments.wait => Some(format!(
-            "nothing is in progress, so nothing is waited for: {text}"
-        )),
-        _ => None,
+        Completion::Held(text) if arguments.revision.is_none() => {
+            Err(StillHeld(clean(&text)).into())
+        }
+        _ => Ok(()),
     }
 }
 

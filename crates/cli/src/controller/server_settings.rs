@@ -10,7 +10,7 @@ use crate::args::controller::Arguments;
 /// Validates the flags of the HTTP server.
 pub(super) fn check(
     arguments: &Arguments,
-    authoring: Option<&controller::settings::Authoring>,
+    settings: &controller::Settings,
 ) -> anyhow::Result<Settings> {
     let typed = &arguments.server;
     let seconds = typed.promotion_hook_rate_limit_interval;
@@ -23,6 +23,7 @@ pub(super) fn check(
     let proxies = typed.trusted_proxies.iter();
     Ok(Settings {
         namespace: namespace.filter(|text| !text.is_empty()),
+        freeze_namespace: settings.freeze_namespace.clone(),
         hooks_address: typed.promotion_hook_bind_address.0,
         rest_address: typed.rest_bind_address.0,
         tls: files.map(|(certificate, key)| TlsFiles { certificate, key }),
@@ -35,7 +36,7 @@ pub(super) fn check(
         wait: typed.promotion_hook_wait.length(),
         no_cross_namespace_refs: arguments.no_cross_namespace_refs.0,
         leaf_connector: server::leaf::LeafConnector::default(),
-        authoring: authoring.map(authoring_settings),
+        authoring: settings.authoring.as_ref().map(authoring_settings),
         oidc: None,
     })
 }
@@ -61,7 +62,7 @@ mod tests {
     fn checked(flags: &[&str]) -> anyhow::Result<Settings> {
         let words = ["sluice", "controller"].iter().chain(flags);
         match args::Arguments::try_parse_from(words)?.command {
-            Command::Controller(arguments) => check(&arguments, None),
+            Command::Controller(arguments) => check(&arguments, &controller::Settings::default()),
             other => panic!("{other:?}"),
         }
     }

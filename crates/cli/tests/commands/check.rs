@@ -93,10 +93,16 @@ async fn check_shows_what_the_controller_found() {
         assert!(shown.contains(expected), "{typed:?}: {shown}");
     }
     let untold = json!({"reason": "TokenRightsNotTold", "message": "the forge does not tell"});
+    let refused = json!({"reason": "CheckHostNotAllowed", "message": "a.example is not allowed"});
     cluster
-        .set_status(json!({"preflight": null, "notChecked": {"prod": untold}}))
+        .set_status(json!({
+            "preflight": {"dev": refused, "prod": null},
+            "notChecked": {"prod": untold},
+        }))
         .await;
     let output = cluster.run(&["check", "web"]).await;
+    let expected = "✖ pipeline default/web, checks of dev: a.example is not allowed";
+    assert!(output.out.contains(expected), "{}", output.out);
     let expected = "! pipeline default/web, promotions into prod: the forge does not tell \
                     [TokenRightsNotTold]";
     assert!(output.out.contains(expected), "{}", output.out);

@@ -18,7 +18,7 @@ async fn waiting_ends_where_only_people_change_what_is_held() {
     cluster.set_status(hold("Rejected")).await;
     let wait = ["status", "web", "prod", "--wait", "--timeout", "1s"];
     let output = cluster.run(&wait).await;
-    assert_eq!(output.code, 0, "{}", output.err);
+    assert_eq!(output.code, 3, "{}", output.err);
     assert!(output.out.contains(text), "{}", output.out);
     let told = format!("nothing is in progress, so nothing is waited for: prod is held: {text}");
     assert!(
@@ -30,6 +30,7 @@ async fn waiting_ends_where_only_people_change_what_is_held() {
     cluster.set_status(hold("Soaking")).await;
     let output = cluster.run(&wait).await;
     assert_eq!(output.code, 3, "{}", output.err);
+    assert!(output.err.contains("still waiting"), "{}", output.err);
 }
 
 #[tokio::test]

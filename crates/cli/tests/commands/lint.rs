@@ -166,10 +166,12 @@ async fn lint_compares_with_a_cluster() {
 async fn lint_repeats_what_the_controller_found() {
     let cluster = TestCluster::new().await;
     let problem = json!({"reason": "TokenRightMissing", "message": "the token may not push"});
+    let refused = json!({"reason": "CheckHostNotAllowed", "message": "a.example is not allowed"});
     cluster
-        .set_status(json!({"preflight": {"prod": problem}}))
+        .set_status(json!({"preflight": {"dev": refused, "prod": problem}}))
         .await;
     let found = "warning: the controller found for prod: the token may not push";
+    let of_checks = "warning: the controller found for dev: a.example is not allowed";
     let edited = pipeline_file().replace("baseBranch: main", "baseBranch: trunk");
     for (text, is_same) in [(pipeline_file(), true), (edited, false)] {
         let folder = folder(&[("p.yaml", &text)]);
@@ -178,6 +180,8 @@ async fn lint_repeats_what_the_controller_found() {
             .run(&["lint", file.to_str().unwrap(), "--live"])
             .await;
         assert_eq!(output.out.contains(found), is_same, "{}", output.out);
+        // Their checks are the same, and nothing is promoted into the first environment.
+        assert!(output.out.contains(of_checks), "{}", output.out);
     }
 }
 

@@ -105,9 +105,13 @@ impl CoverageQuestion<'_> {
         namespace.unwrap_or_default()
     }
 
-    /// Whether its namespace and labels select the pipeline.
+    /// Whether it selects the pipeline. The freeze namespace ignores labels: people can edit those of their pipelines.
     fn is_in_reach(&self, freeze: &Freeze, errors: &mut Vec<String>) -> bool {
         let (own, spec) = (freeze.metadata.namespace.as_deref(), &freeze.spec);
+        let name = self.pipeline.metadata.name.clone().unwrap_or_default();
+        if !spec.pipelines.is_empty() && !spec.pipelines.contains(&name) {
+            return false;
+        }
         if own.is_some() && own == self.scope.freeze_namespace {
             let Some(selector) = &spec.namespace_selector else {
                 return true;
@@ -119,10 +123,6 @@ impl CoverageQuestion<'_> {
             return selects("namespaceSelector", selector, labels, errors);
         }
         if own != Some(self.namespace()) {
-            return false;
-        }
-        let name = self.pipeline.metadata.name.clone().unwrap_or_default();
-        if !spec.pipelines.is_empty() && !spec.pipelines.contains(&name) {
             return false;
         }
         let none = Labels::new();

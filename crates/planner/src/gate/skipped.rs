@@ -25,7 +25,8 @@ pub struct SkippedGate {
     pub hold: Hold,
     /// Who requested the revision, if that is known.
     pub by: Option<String>,
-    /// Whether it fails the revision. Otherwise the revision would have waited.
+    /// Whether the revision failed or was rejected, which people should know before they approve it. Otherwise it would
+    /// have waited, or is only not the next one.
     pub has_failed: bool,
 }
 
@@ -44,11 +45,6 @@ impl SkippedGate {
         let by = request_of(self.by.as_deref());
         format!("{}; {by} skips that", self.hold.sentence)
     }
-
-    /// Whether the revision failed or was rejected, which people should know before they approve it.
-    fn is_caution(&self) -> bool {
-        self.has_failed && self.hold.reason.is_failure()
-    }
 }
 
 /// `ann's request`
@@ -63,7 +59,7 @@ fn request_of(by: Option<&str>) -> String {
 /// whose request skips that.
 pub(crate) fn caution(answers: &[GateAnswer]) -> Option<String> {
     let skipped = answers.iter().filter_map(GateAnswer::skipped);
-    let skipped: Vec<_> = skipped.filter(|it| it.is_caution()).collect();
+    let skipped: Vec<_> = skipped.filter(|it| it.has_failed).collect();
     let by = request_of(skipped.first()?.by.as_deref());
     let mut sentences: Vec<_> = skipped.iter().map(|it| it.hold.sentence.as_str()).collect();
     sentences.dedup();
@@ -76,7 +72,7 @@ pub(super) fn answer(verdict: GateVerdict, (kind, by): (RequestKind, Option<&str
         GateVerdict::Fail(hold) => kind == RequestKind::Promote || hold.reason.is_failure(),
         verdict => kind == RequestKind::Promote && verdict.is_closed(),
     };
-    let has_failed = matches!(verdict, GateVerdict::Fail(_));
+    let has_failed = matches!(&verdict, GateVerdict::Fail(hold) if hold.reason.is_failure());
     let hold = Some(verdict).filter(is_told).and_then(GateVerdict::hold);
     match hold {
         Some(hold) => GateVerdict::Skipped(SkippedGate {
@@ -136,7 +132,7 @@ mod tests {
         let failed = skipped(HoldReason::VerificationFailed, "2 failed in dev", true);
         let rejected = skipped(HoldReason::Rejected, "ada rejected 2 in prod", true);
         let waits = skipped(HoldReason::Soaking, "2 has not been ready for long", false);
-        let older = skipped(HoldReason::OlderThanRunning, "prod runs 3", true);
+        let older = skipped(HoldReason::OlderThanRunning, "prod runs 3", false);
         assert_eq!(caution(&[waits, older]), None);
         assert_eq!(
             caution(&[failed.clone(), failed.clone(), rejected]).unwrap(),

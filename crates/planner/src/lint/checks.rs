@@ -48,7 +48,10 @@ fn url_mistake(check: &Check) -> Option<(&'static str, &str)> {
     let url = check.http.as_ref().map(|it| it.url.as_str());
     let address = address.map(|it| ("prometheus.address", it));
     let (field, url) = address.or(url.map(|it| ("http.url", it)))?;
-    let is_http = ["http://", "https://"].iter().any(|it| url.starts_with(it));
+    let scheme = url.split_once("://").unwrap_or_default().0;
+    let is_http = ["http", "https"]
+        .iter()
+        .any(|it| scheme.eq_ignore_ascii_case(it));
     (!is_http).then_some((field, url))
 }
 

@@ -632,6 +632,10 @@ fn the_freeze_namespace_covers_all_and_ignores_what_tenants_can_relabel() {
     let one = |spec, labels| covering(&[stored("f", "sluice", spec)], labels);
     let relabelled = json!({"reason": "r", "selector": {"matchLabels": {"tier": "db"}}});
     assert_eq!(one(relabelled, None), "f: dev prod");
+    // `sluice freeze shop` where the pipelines are beside the controller stops no other pipeline.
+    let named = |name| json!({"reason": "r", "pipelines": [name]});
+    assert_eq!(one(named("shop"), None), "f: dev prod");
+    assert_eq!(one(named("cart"), None), "");
     let narrowed = json!({"reason": "r", "namespaceSelector": {"matchLabels": {"team": "a"}}});
     assert_eq!(one(narrowed.clone(), Some(&[("team", "a")])), "f: dev prod");
     assert_eq!(one(narrowed.clone(), Some(&[("team", "b")])), "");

@@ -147,6 +147,12 @@ fn what_only_people_change_is_not_waited_for() {
     let held = "ready > held
          nothing comes: prod is held: ada rolled prod back from 2.0.0 to 1.0.0; resolved by a newer revision or a request for 2.0.0";
     check(rolled_back, held);
+    check(
+        "dev{verify smoke}[2.0.0 ok] > prod[1.0.0 ok]
+         check dev smoke 2.0.0 Failed",
+        "ready > held
+         nothing comes: prod is held: 2.0.0 failed in dev: the check smoke failed: it was slow; resolved by a newer revision, a retry of the checks of dev, or a request for 2.0.0",
+    );
     // A request is about to change it.
     let asked = draw(&format!(
         "{rolled_back}\nhandled prod r0\nrequest prod Promote 2.0.0 r1"

@@ -64,17 +64,21 @@ pub(crate) async fn freeze(
     Ok(stored)
 }
 
-/// Fails if the pipeline does not have one of the environments or, without a pipeline, if none has: the Freeze
-/// would stop nothing.
+/// Fails if the pipeline does not have one of the environments or, without a pipeline, if none that the Freeze covers
+/// has: it would stop nothing.
 async fn check_environments(
     app_state: &AppState,
     namespace: &str,
     body: &FreezeBody,
 ) -> Result<(), Problem> {
     let Some(pipeline) = &body.pipeline else {
+        let covers_all = app_state.settings.freeze_namespace.as_deref() == Some(namespace);
         let all = app_state.objects.pipelines().all();
-        let all = all.iter().map(|pipeline| &**pipeline);
-        return match planner::unknown_environment(&body.environments, all) {
+        let covered = all
+            .iter()
+            .map(|pipeline| &**pipeline)
+            .filter(|it| covers_all || it.metadata.namespace.as_deref() == Some(namespace));
+        return match planner::unknown_environment(&body.environments, covered) {
             Some(name) => Err(Problem::not_found(&format!(
                 "a pipeline with an environment {name}"
             ))),

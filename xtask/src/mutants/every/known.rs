@@ -112,7 +112,15 @@ pub(super) fn list(
         command.arg("--in-diff").arg(file);
     }
     let listed = output(&mut command)?;
-    serde_json::from_str(&listed).context("reading the list of cargo mutants")
+    parse(&listed)
+}
+
+/// Where no line can be mutated, cargo-mutants prints no list at all.
+fn parse(listed: &str) -> Result<Vec<Mutant>> {
+    if listed.trim().is_empty() {
+        return Ok(Vec::new());
+    }
+    serde_json::from_str(listed).context("reading the list of cargo mutants")
 }
 
 fn changed_lines(base: &str) -> Result<String> {
@@ -157,4 +165,15 @@ pub(super) fn by_file(mutants: &[Mutant]) -> BTreeMap<&str, Vec<usize>> {
         files.entry(&mutant.file).or_default().push(id);
     }
     files
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_change_without_anything_to_mutate_has_no_list() {
+        assert!(parse("\n").unwrap().is_empty());
+        assert!(parse("{").is_err());
+    }
 }

@@ -70,8 +70,13 @@ const HEAD: &str = "\
 ";
 
 /// Prints the results; fails for survivors without a reason. `is_whole` is whether all mutations of the
-/// packages were selected.
-pub(super) fn print(entries: &[Entry], accepted: &Accepted, is_whole: bool) -> Result<()> {
+/// packages were selected, `of_changes` whether only those of changed lines were.
+pub(super) fn print(
+    entries: &[Entry],
+    accepted: &Accepted,
+    is_whole: bool,
+    of_changes: bool,
+) -> Result<()> {
     let mut out = std::io::stdout().lock();
     write!(out, "{}", table(entries))?;
     let not_switchable =
@@ -87,7 +92,15 @@ pub(super) fn print(entries: &[Entry], accepted: &Accepted, is_whole: bool) -> R
         "Not tried, because the time was over",
         entries.iter().filter(not_tried),
     )?;
-    let survivors: Vec<&Entry> = entries.iter().filter(|it| is_survivor(it)).collect();
+    let not_reached = |it: &&Entry| matches!(it.status, Status::Tried(Outcome::NotReached));
+    if of_changes {
+        let title = "Not tried, because only tests of other packages may reach it";
+        list(&mut out, title, entries.iter().filter(not_reached))?;
+    }
+    let survivors: Vec<&Entry> = entries
+        .iter()
+        .filter(|it| is_survivor(it) && !(of_changes && not_reached(it)))
+        .collect();
     let unexplained = survivors.iter().filter(|it| !accepted.contains(&it.key));
     let count = unexplained.clone().count();
     let title = "No test fails: add a test, or a reason to xtask/survivors.toml";

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     GitopsCluster, Pipeline, conditions,
-    pipeline::{PipelineStatus, STRATEGY_READY, TargetProblem},
+    pipeline::{PipelineStatus, PreflightProblem, STRATEGY_READY, TargetProblem},
 };
 use k8s_openapi::api::core::v1::Secret;
 
@@ -76,22 +76,33 @@ async fn strategies(
     subject: &str,
 ) -> anyhow::Result<Vec<Check>> {
     let status = pipeline.status.clone().unwrap_or_default();
-    if !status.preflight.is_empty() {
-        let problems = status.preflight.iter();
-        let checks = problems.map(|(environment, problem)| {
+    let problems = status.preflight.iter();
+    let mut checks: Vec<Check> = problems
+        .map(|(environment, problem)| {
+            let what = match is_about_checks(problem) {
+                true => "checks of",
+                false => "promotions into",
+            };
             let text = format!("{} [{}]", problem.message, problem.reason);
-            Check::failed(format!("{subject}, promotions into {environment}"), text)
-        });
-        return Ok(checks.collect());
+            Check::failed(format!("{subject}, {what} {environment}"), text)
+        })
+        .collect();
+    if !status.preflight.values().all(is_about_checks) {
+        return Ok(checks);
     }
-    if let Some(condition) = conditions::find(&status.conditions, STRATEGY_READY) {
+    let condition = conditions::find(&status.conditions, STRATEGY_READY);
+    if let Some(condition) = condition.filter(|_| checks.is_empty()) {
         return Ok(vec![Check::failed(subject, condition.message.clone())]);
     }
-    let mut checks: Vec<Check> = not_checked(&status, subject).collect();
+    checks.extend(not_checked(&status, subject));
     for (secret, environments) in secrets(pipeline) {
         checks.extend(missing_secret(cluster, pipeline, secret, &environments).await?);
     }
     Ok(checks)
+}
+
+fn is_about_checks(problem: &PreflightProblem) -> bool {
+    problem.reason == planner::CHECK_HOST_NOT_ALLOWED
 }
 
 /// What the controller could not find out, where a forge does not tell what a token may do, and what

@@ -3,9 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use api::{GitopsCluster, Pipeline};
+use api::{GitopsCluster, Pipeline, pipeline::PreflightProblem};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::ListParams};
+use planner::CHECK_HOST_NOT_ALLOWED;
 use serde_json::Value;
 
 use super::{
@@ -136,7 +137,7 @@ pub(super) fn check(
     findings
 }
 
-/// What the controller found out about strategies that are the same on the cluster.
+/// What the controller found out about strategies and checks that are the same on the cluster.
 fn found_by_controller(
     pipeline: &Pipeline,
     document: &YamlDocument,
@@ -148,21 +149,22 @@ fn found_by_controller(
     };
     let status = live.status.clone().unwrap_or_default();
     let in_use = planner::strategies_in_use(&live.spec);
-    let mut findings = Vec::new();
-    for (environment, strategy) in planner::strategies_in_use(&pipeline.spec) {
-        let is_same = in_use.contains(&(environment, strategy));
-        let problem = status.preflight.get(environment);
+    let mut strategies = planner::strategies_in_use(&pipeline.spec);
+    strategies.retain(|it| in_use.contains(it));
+    let is_same = |environment: &str, reason: &str| match reason {
         // Missing Secrets are reported already.
-        let problem = problem.filter(|it| is_same && it.reason != SECRET_MISSING);
-        findings.extend(problem.map(|problem| {
-            let text = format!(
-                "the controller found for {environment}: {}",
-                problem.message
-            );
-            Finding::warning(line_of(document, "spec"), text)
-        }));
-    }
-    findings
+        SECRET_MISSING => false,
+        CHECK_HOST_NOT_ALLOWED => pipeline.spec.checks == live.spec.checks,
+        _ => strategies.iter().any(|(name, _)| *name == environment),
+    };
+    let found = status.preflight.iter();
+    let found = found.filter(|(environment, it)| is_same(environment, &it.reason));
+    let finding = |(environment, problem): (&String, &PreflightProblem)| {
+        let message = &problem.message;
+        let text = format!("the controller found for {environment}: {message}");
+        Finding::warning(line_of(document, "spec"), text)
+    };
+    found.map(finding).collect()
 }
 
 fn missing_secrets(

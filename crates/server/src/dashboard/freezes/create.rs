@@ -23,10 +23,6 @@ const MAX_NAMESPACES: usize = 100;
 /// How many names of pipelines are suggested.
 const MAX_SUGGESTIONS: usize = 200;
 
-/// What `--freeze-namespace` means.
-const OF_ALL_NAMESPACES: &str =
-    "In the namespace of Sluice's controller, a freeze covers every pipeline of every namespace.";
-
 /// The form behind its button; empty for viewers who may not create one.
 pub(super) async fn create_form(
     app_state: &Arc<AppState>,
@@ -36,7 +32,9 @@ pub(super) async fn create_form(
     let all = app_state.objects.pipelines().all();
     let namespace_of = |it: &Arc<Pipeline>| it.namespace().unwrap_or_default();
     let pipelines = viewer.caller.visible(PIPELINES, all, namespace_of).await?;
-    let namespaces: BTreeSet<String> = pipelines.iter().map(namespace_of).collect();
+    let central = app_state.settings.freeze_namespace.as_ref();
+    let mut namespaces: BTreeSet<String> = pipelines.iter().map(namespace_of).collect();
+    namespaces.extend(central.cloned());
     let asked = namespaces.into_iter().take(MAX_NAMESPACES);
     let asked = asked.map(|namespace| async move {
         let to_freeze = AccessRequest::freeze(&namespace);
@@ -51,12 +49,20 @@ pub(super) async fn create_form(
         .iter()
         .filter(|it| allowed.contains(&namespace_of(it)));
     let names: BTreeSet<String> = names.map(|it| it.name_any()).collect();
+    let hint = central.filter(|it| allowed.contains(it));
+    let hint = hint.map(|it| format!("A freeze in {it} covers the pipelines of all namespaces."));
     let summary = tag("summary").class("button").text("Create a freeze…");
     let details = tag("details").id("create-freeze").child(summary);
-    Ok(element.child(details.child(form(&allowed, &names, &viewer.session.csrf))))
+    let form = form(&allowed, hint, &names, &viewer.session.csrf);
+    Ok(element.child(details.child(form)))
 }
 
-fn form(namespaces: &[String], pipelines: &BTreeSet<String>, csrf: &str) -> Element {
+fn form(
+    namespaces: &[String],
+    hint: Option<String>,
+    pipelines: &BTreeSet<String>,
+    csrf: &str,
+) -> Element {
     let option = |name: &String| tag("option").with("value", name).text(name);
     let select = tag("select")
         .id("freeze-namespace")
@@ -78,7 +84,7 @@ fn form(namespaces: &[String], pipelines: &BTreeSet<String>, csrf: &str) -> Elem
         ))
         .child(text("freeze-pipeline", "pipeline").with("list", "freeze-pipelines"))
         .child(tag("datalist").id("freeze-pipelines").children(suggestions))
-        .child(tag("p").class("dim").text(OF_ALL_NAMESPACES))
+        .children(hint.map(|text| tag("p").class("dim").text(text)))
         .child(label("freeze-environment", "Environment (empty: all)"))
         .child(text("freeze-environment", "environment"));
     details(scope)

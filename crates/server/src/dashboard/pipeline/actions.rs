@@ -269,12 +269,11 @@ impl PipelineView<'_> {
         let unobserved = PipelineStatus::default();
         let model = self.pipeline.status.as_ref().unwrap_or(&unobserved);
         let found = planner::retryable(&self.pipeline, model, &self.promotions, environment)?;
-        let (revision, what, whither) = match &found {
-            RetryTarget::Checks(it) => (shortened(it), "checks", "in"),
-            RetryTarget::Promotion(it) => (shortened(it), "promotion", "into"),
+        let (revision, what) = match &found {
+            RetryTarget::Checks(it) => (shortened(it), "checks"),
+            RetryTarget::Promotion(it) => (shortened(it), "promotion"),
         };
-        let consequence =
-            format!("Starts the failed {what} of {revision} {whither} {environment} again.");
+        let consequence = format!("Starts the failed {what} of {revision} again.");
         let form = self
             .form("retry", environment)
             .child(tag("p").class("dim").text(consequence))

@@ -71,7 +71,7 @@ enum Task {
     /// `--changed`, try everything that `cargo mutants` can change, and fail for survivors that
     /// xtask/survivors.toml does not explain
     Mutants {
-        /// Part of the name of a mutation, or of its guard or package; without it, all are tried
+        /// Part of the name of a mutation, or of its guard or package, before any flag; without it, all are tried
         filter: Option<String>,
         #[command(flatten)]
         every: EveryMutation,
@@ -107,6 +107,7 @@ enum Task {
 
 /// Which mutations of `cargo mutants` are tried, with which tests, and how long.
 #[derive(clap::Args)]
+#[command(group(clap::ArgGroup::new("every").args(["all", "changed"]).multiple(true)))]
 struct EveryMutation {
     /// Try every mutation of these packages, such as `planner`, with one build
     #[arg(long, value_name = "PACKAGE", num_args = 1..)]
@@ -116,17 +117,17 @@ struct EveryMutation {
     #[arg(long, value_name = "COMMIT", num_args = 0..=1, default_missing_value = "main")]
     changed: Option<String>,
     /// Further packages whose tests run; the tests of mutated packages always do
-    #[arg(long, value_name = "PACKAGE", num_args = 1..)]
+    #[arg(long, value_name = "PACKAGE", num_args = 1.., requires = "every")]
     tests: Vec<String>,
     /// How long the tests of one mutation may take until it counts as a survivor
-    #[arg(long, default_value_t = 30)]
+    #[arg(long, default_value_t = 30, requires = "every")]
     seconds: u64,
     /// Limit of the time after the build, half of it to find which tests reach which mutations; what does not
     /// fit is listed
-    #[arg(long)]
+    #[arg(long, requires = "every")]
     minutes: Option<u64>,
     /// How many mutations are tried at the same time
-    #[arg(long, default_value_t = 1)]
+    #[arg(long, default_value_t = 1, requires = "every")]
     workers: usize,
 }
 

@@ -27,8 +27,7 @@ Commands that use a cluster accept --kubeconfig FILE, --context NAME, --as USER,
 --namespace NAME, before or after the command; those that list pipelines also -A, --all-namespaces. \
 The environment follows the pipeline, as in `sluice explain web prod`; -e, --environment NAME works too.
 
-Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands \
-with --wait)";
+Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting (commands with --wait)";
 
 /// Flags with a value that may stand before the command.
 pub(crate) const LEADING_FLAGS: [&str; 10] = [

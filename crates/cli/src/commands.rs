@@ -69,7 +69,7 @@ pub(crate) const EXIT_CODES: &str = "Exit codes: 0 success; 1 failure; 2 usage e
 
 /// What a request skips.
 const REQUEST_SKIPS: &str = "A request skips the gates readiness, verified, soak and order: what failed to deploy, \
-     failed a check or was rejected is promoted all the same, and who approves it reads a caution. It never skips \
+     failed a check or was rejected is promoted anyway, and approvers see a caution. It never skips \
      approvals or a Freeze. --override passes a Freeze, or a check in promotion.checks of the environment.";
 
 #[derive(Debug, Subcommand)]
@@ -234,7 +234,7 @@ impl fmt::Display for StillHeld {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             formatter,
-            "nothing is in progress, so nothing is waited for: {}",
+            "stopped waiting, because nothing is in progress: {}",
             self.0
         )
     }

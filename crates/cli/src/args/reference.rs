@@ -21,8 +21,7 @@ Commands that use a cluster accept these flags, before or after the command:
 The environment follows the pipeline, as in `sluice explain web prod`; `-e NAME` and `--environment NAME` work with
 every command that takes an environment.
 
-Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting at the timeout (commands with
-`--wait`).
+Exit codes: 0 success; 1 failure; 2 usage error; 3 still held or waiting (commands with `--wait`).
 ";
 
 /// The flags in the opening.

@@ -199,10 +199,10 @@ impl EventFilter {
     }
 }
 
-/// Whether an event is about an environment, as Sluice annotates it.
+/// Whether an event is about an environment, as Sluice annotates it. What is about none is about each.
 fn is_about(event: &Event, environment: &str) -> bool {
     let annotated = event.annotations().get(ENVIRONMENT_LABEL);
-    annotated.is_some_and(|it| it == environment)
+    annotated.is_none_or(|it| it == environment)
 }
 
 /// Whether the name of a promotion starts with that of the pipeline.

@@ -291,11 +291,11 @@ pub(super) async fn thaw(scope: &FreezeScopeArguments, out: &mut dyn Write) -> a
     if ended.is_empty() {
         match stop.frozen_otherwise(&[]).await {
             Some(frozen) => bail!(
-                "`sluice freeze` has not frozen {what} alone: it is {}",
+                "{what} has no freeze made by `sluice freeze`; it is {}",
                 clean(&frozen)
             ),
             None => bail!(
-                "`sluice freeze` has not frozen {what}; see `sluice get freezes -n {}`",
+                "{what} has no freeze made by `sluice freeze`; see `sluice get freezes -n {}`",
                 stop.namespace
             ),
         }

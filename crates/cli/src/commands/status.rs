@@ -33,8 +33,8 @@ pub(crate) struct Arguments {
     /// Output format
     #[arg(long, short, value_enum, default_value = "text")]
     output: OutputFormat,
-    /// Wait until all environments are ready and nothing is in progress or held. Ends at once, with exit code 3, where
-    /// only people or a newer revision go on: after a rollback, a failed check or a rejection
+    /// Wait until all environments are ready and nothing is in progress or held. Exits at once with code 3 if only a
+    /// person or a newer revision can change what is held: after a rollback, a failed check or a rejection
     #[arg(long)]
     wait: bool,
     /// Wait until the environment also runs this revision

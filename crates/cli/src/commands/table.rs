@@ -1,8 +1,8 @@
 //! Tables with aligned columns. Digests are short, except in wide output. In a terminal that is too narrow for a
-//! table, the columns are closer, versions are without their digest, and rows are cut to its width; `…` says where
-//! something is missing.
+//! table, the columns are closer, versions are without their digest unless it tells two apart, and rows are cut to its
+//! width; `…` says where something is missing.
 
-use std::io::Write;
+use std::{collections::BTreeMap, io::Write};
 
 use anstyle::Style;
 
@@ -39,10 +39,13 @@ impl TableCell {
         }
     }
 
-    /// With short digests, and without those of versions: `6.2.0` of `6.2.0@756cfacdb73d`.
-    fn narrowed(&self) -> Self {
+    /// With short digests, and without those of versions that have only one: `6.2.0` of `6.2.0@756cfacdb73d`.
+    fn narrowed(&self, digests: &VersionDigests) -> Self {
         let text = short(&self.text);
-        let words = text.split(' ').map(without_digest);
+        let words = text.split(' ').map(|word| match version_and_digest(word) {
+            Some((version, _)) if digests.is_unique(version) => version,
+            _ => word,
+        });
         Self {
             text: words.collect::<Vec<_>>().join(" "),
             ..*self
@@ -50,15 +53,33 @@ impl TableCell {
     }
 }
 
-fn without_digest(word: &str) -> &str {
-    match word.rsplit_once('@') {
-        Some((version, digest)) if is_short_digest(digest) && !version.is_empty() => version,
-        _ => word,
-    }
+/// `6.2.0@756cfacdb73d`
+fn version_and_digest(word: &str) -> Option<(&str, &str)> {
+    let (version, digest) = word.rsplit_once('@')?;
+    let is_digest =
+        digest.len() == DIGEST_DIGITS && digest.bytes().all(|it| it.is_ascii_hexdigit());
+    (is_digest && !version.is_empty()).then_some((version, digest))
 }
 
-fn is_short_digest(text: &str) -> bool {
-    text.len() == DIGEST_DIGITS && text.bytes().all(|it| it.is_ascii_hexdigit())
+/// The digest of each version in a table; nothing for a version with several.
+#[derive(Default)]
+struct VersionDigests(BTreeMap<String, Option<String>>);
+
+impl VersionDigests {
+    fn add(&mut self, cell: &TableCell) {
+        let text = short(&cell.text);
+        for (version, digest) in text.split(' ').filter_map(version_and_digest) {
+            let known = self.0.entry(version.to_owned());
+            let known = known.or_insert_with(|| Some(digest.to_owned()));
+            if known.as_deref() != Some(digest) {
+                *known = None;
+            }
+        }
+    }
+
+    fn is_unique(&self, version: &str) -> bool {
+        self.0.get(version).is_some_and(Option::is_some)
+    }
 }
 
 impl<T: AsRef<str>> From<T> for TableCell {
@@ -80,6 +101,7 @@ pub(crate) struct TableWriter {
     /// Whether the header is still to be written.
     needs_header: bool,
     widths: Vec<usize>,
+    digests: VersionDigests,
 }
 
 impl TableWriter {
@@ -91,6 +113,7 @@ impl TableWriter {
             is_split: None,
             needs_header: has_header,
             widths: Vec::new(),
+            digests: VersionDigests::default(),
         }
     }
 
@@ -125,6 +148,7 @@ impl TableWriter {
         (header, mut rows): (&[&str], Vec<Vec<TableCell>>),
         column: usize,
     ) -> std::io::Result<()> {
+        rows.iter().flatten().for_each(|it| self.digests.add(it));
         let before: Vec<_> = rows.iter().map(|row| row[..=column].to_vec()).collect();
         let is_cut = !self.fits(&header[..=column], &before);
         if !*self.is_split.get_or_insert(is_cut) {
@@ -137,7 +161,7 @@ impl TableWriter {
         let room = self.limit.map(|limit| limit.saturating_sub(INDENT.len()));
         for (row, below) in rows.into_iter().zip(below) {
             self.write(out, &header, &[row])?;
-            for line in wrap(&below.narrowed().text, room) {
+            for line in wrap(&below.narrowed(&self.digests).text, room) {
                 writeln!(out, "{INDENT}{line}")?;
             }
         }
@@ -150,6 +174,7 @@ impl TableWriter {
         header: &[&str],
         rows: &[Vec<TableCell>],
     ) -> Vec<Vec<TableCell>> {
+        rows.iter().flatten().for_each(|it| self.digests.add(it));
         // Later rows are like the first ones.
         self.is_narrow |= self.widths.is_empty() && !self.fits(header, rows);
         let all = self.lines(header, rows);
@@ -195,7 +220,7 @@ impl TableWriter {
     fn shown(&self, row: &[TableCell]) -> Vec<TableCell> {
         match (self.is_wide, self.is_narrow) {
             (true, _) => row.to_vec(),
-            (false, true) => row.iter().map(TableCell::narrowed).collect(),
+            (false, true) => row.iter().map(|it| it.narrowed(&self.digests)).collect(),
             (false, false) => row.iter().map(TableCell::shortened).collect(),
         }
     }
@@ -316,6 +341,16 @@ mod tests {
             text,
             "web  1.0                  waits f…\napi  sha256:cdcdcdcdcdcd  ready\n"
         );
+    }
+
+    #[test]
+    fn digests_that_tell_two_releases_of_one_version_apart_stay() {
+        let branch = |digit: &str| format!("main@sha256:{}", digit.repeat(64));
+        let both = format!("dev {} > prod {}", branch("a"), branch("b"));
+        let rows = [["web", both.as_str(), "ready"]];
+        let text = print(&mut TableWriter::new(Some(59), false), &rows);
+        let expected = "web  dev main@aaaaaaaaaaaa > prod main@bbbbbbbbbbbb  ready\n";
+        assert_eq!(text, expected);
     }
 
     #[test]

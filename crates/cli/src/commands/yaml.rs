@@ -92,7 +92,7 @@ fn yaml_error(error: &serde_saphyr::Error, first_line: usize, content: &str) -> 
 fn without_advice(text: &str) -> &str {
     match text {
         "cannot deserialize null into string; use Option<String>" => "an empty key",
-        "expected string scalar" => "a key that is no text",
+        "expected string scalar" => "a key that is not a string",
         _ => text.split(", set ").next().unwrap_or(text),
     }
 }

@@ -20,7 +20,7 @@ async fn waiting_ends_where_only_people_change_what_is_held() {
     let output = cluster.run(&wait).await;
     assert_eq!(output.code, 3, "{}", output.err);
     assert!(output.out.contains(text), "{}", output.out);
-    let told = format!("nothing is in progress, so nothing is waited for: prod is held: {text}");
+    let told = format!("stopped waiting, because nothing is in progress: prod is held: {text}");
     assert!(
         output.err.replace('\n', " ").contains(&told),
         "{}",

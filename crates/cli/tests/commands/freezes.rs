@@ -47,7 +47,9 @@ async fn freeze_and_thaw_a_pipeline() {
     let other = cluster.run(&["thaw", "web", "-e", "dev"]).await;
     assert_eq!(other.code, 1);
     assert!(
-        other.err.contains("has not frozen dev of web"),
+        other
+            .err
+            .contains("dev of web has no freeze made by `sluice freeze`"),
         "{}",
         other.err
     );
@@ -79,7 +81,7 @@ async fn freeze_all_pipelines_and_refuse_what_makes_no_sense() {
     // It was not for this pipeline.
     let thaw = cluster.run(&["thaw", "web"]).await;
     assert_eq!(thaw.code, 1);
-    let named = "`sluice freeze` has not frozen web alone: it is frozen by stop-all-";
+    let named = "web has no freeze made by `sluice freeze`; it is frozen by stop-all-";
     assert!(thaw.err.contains(named), "{}", thaw.err);
     let command = "(stopped with sluice freeze), resolved by ending the Freeze (`sluice thaw --all -n default`)";
     assert!(thaw.err.contains(command), "{}", thaw.err);

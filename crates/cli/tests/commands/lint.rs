@@ -37,7 +37,7 @@ async fn broken_yaml_has_the_line_of_the_file() {
         ),
         (
             "a: 1\n[b]: 2\n",
-            "p.yaml:2: error: invalid YAML: a key that is no text\n",
+            "p.yaml:2: error: invalid YAML: a key that is not a string\n",
         ),
         ("a: 1\nb: \"c\n", "p.yaml:2: error: invalid YAML: "),
     ] {

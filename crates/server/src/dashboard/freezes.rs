@@ -78,8 +78,8 @@ async fn none(app_state: &Arc<AppState>, viewer: &Viewer) -> Result<Element, Pro
     if viewer.caller.may_see(&everywhere).await? {
         return Ok(empty_state(
             "No freezes",
-            "Nothing stops promotions. Who may stop them does that here or in the Actions menu of a \
-             pipeline. A Freeze with windows, such as every weekend, is applied from a manifest.",
+            "Nothing stops promotions. People who may stop them do that here or in the Actions menu \
+             of a pipeline. A Freeze with windows, such as every weekend, is applied from a manifest.",
         ));
     }
     let text = format!(

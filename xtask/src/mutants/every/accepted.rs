@@ -48,15 +48,15 @@ impl Accepted {
         self.0.contains_key(mutation)
     }
 
-    /// The mutations below a folder that are not among the survivors.
+    /// The mutations below a folder that are none of these.
     pub(super) fn outdated<'a>(
         &'a self,
         folder: &str,
-        survivors: &BTreeSet<String>,
+        others: &BTreeSet<String>,
     ) -> impl Iterator<Item = &'a str> {
         let inside = self.0.keys().filter(move |it| it.starts_with(folder));
         inside
-            .filter(move |it| !survivors.contains(*it))
+            .filter(move |it| !others.contains(*it))
             .map(String::as_str)
     }
 }

@@ -37,6 +37,9 @@ pub(super) enum Genre {
     MatchArmGuard,
     MatchArm,
     StructField,
+    /// Of a newer version of cargo-mutants.
+    #[serde(other)]
+    Unknown,
 }
 
 #[derive(Clone, Deserialize)]

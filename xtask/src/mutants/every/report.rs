@@ -92,21 +92,23 @@ pub(super) fn print(
         "Not tried, because the time was over",
         entries.iter().filter(not_tried),
     )?;
-    let not_reached = |it: &&Entry| matches!(it.status, Status::Tried(Outcome::NotReached));
     if of_changes {
-        let title = "Not tried, because only tests of other packages may reach it";
-        list(&mut out, title, entries.iter().filter(not_reached))?;
+        let title = "Not decided, because slow tests or tests of other packages may reach it";
+        let undecided = entries.iter().filter(|it| is_undecided(it));
+        list(&mut out, title, undecided)?;
     }
     let survivors: Vec<&Entry> = entries
         .iter()
-        .filter(|it| is_survivor(it) && !(of_changes && not_reached(it)))
+        .filter(|it| is_survivor(it) && !(of_changes && is_undecided(it)))
         .collect();
     let unexplained = survivors.iter().filter(|it| !accepted.contains(&it.key));
     let count = unexplained.clone().count();
     let title = "No test fails: add a test, or a reason to xtask/survivors.toml";
     list(&mut out, title, unexplained.copied())?;
     if is_whole {
-        let keys: BTreeSet<String> = survivors.iter().map(|it| it.key.clone()).collect();
+        let killed = |it: &&Entry| matches!(it.status, Status::Tried(Outcome::Killed { .. }));
+        let others = entries.iter().filter(|it| !killed(it));
+        let keys: BTreeSet<String> = others.map(|it| it.key.clone()).collect();
         let folders: BTreeSet<&str> = entries.iter().map(|it| it.folder.as_str()).collect();
         for folder in folders {
             for mutation in accepted.outdated(folder, &keys) {
@@ -116,6 +118,14 @@ pub(super) fn print(
     }
     ensure!(count == 0, "{count} mutations survived without a reason");
     Ok(())
+}
+
+/// Whether tests that were not run may notice it.
+fn is_undecided(entry: &Entry) -> bool {
+    matches!(
+        entry.status,
+        Status::Tried(Outcome::NotReached | Outcome::SurvivedFor { .. })
+    )
 }
 
 fn is_survivor(entry: &Entry) -> bool {
@@ -216,5 +226,6 @@ mod tests {
         let row = "| a | 8 | 2 | 1 | 2 | 1 | 1 | 1 | 1 | 0.8 |\n";
         assert_eq!(table(&entries), format!("{HEAD}{row}"));
         assert_eq!(entries.iter().filter(|it| is_survivor(it)).count(), 3);
+        assert_eq!(entries.iter().filter(|it| is_undecided(it)).count(), 2);
     }
 }

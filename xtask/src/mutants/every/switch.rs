@@ -114,6 +114,7 @@ impl Writer<'_> {
             }
             Genre::MatchArm => self.add_arm(id, start),
             Genre::StructField => self.add_field(id, start),
+            Genre::Unknown => Err("this kind of mutation is new"),
         }
     }
 

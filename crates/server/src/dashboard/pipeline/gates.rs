@@ -4,6 +4,8 @@
 
 mod mark;
 
+use std::collections::BTreeMap;
+
 use api::{
     Promotion,
     pipeline::{Environment, PromotionSettings},
@@ -130,17 +132,16 @@ impl PipelineView<'_> {
     }
 }
 
-/// `3 other gates passed, 2 not required, 1 not asked`.
+/// `3 other gates passed, 2 not required, 1 not asked yet`.
 fn counted_states(gates: &[&GateNode]) -> String {
-    let count = |is_it: fn(GateMark) -> bool| gates.iter().filter(|it| is_it(it.mark)).count();
-    let not_required = count(|mark| mark == GateMark::NotRequired);
-    let by_request = count(GateMark::is_by_request);
-    let passed = gates.len() - not_required - by_request;
+    let mut others: BTreeMap<&str, usize> = BTreeMap::new();
+    for gate in gates.iter().filter(|it| it.mark != GateMark::Passed) {
+        *others.entry(gate.mark.word()).or_default() += 1;
+    }
+    let passed = gates.len() - others.values().sum::<usize>();
     let mut text = format!("{} passed", counted(passed, "other gate"));
-    for (count, word) in [(not_required, "not required"), (by_request, "not asked")] {
-        if count > 0 {
-            text += &format!(", {count} {word}");
-        }
+    for (word, count) in others.iter().rev() {
+        text += &format!(", {count} {word}");
     }
     text
 }

@@ -2,13 +2,18 @@
 
 use api::Freeze;
 use http::Request;
-use kube::{Api, api::ListParams};
+use k8s_openapi::{api::core::v1::Namespace, apimachinery::pkg::apis::meta::v1::ObjectMeta};
+use kube::{
+    Api,
+    api::{ListParams, PostParams},
+};
 use serde_json::{Value, json};
+use server::Settings;
 
 use crate::{
     rest::{get, grant, post},
     session::{csrf, look, signed_in, signed_in_as, submit},
-    world::{World, ask},
+    world::{World, ask, unlimited},
 };
 
 const FREEZES: &str = "/api/v1/freezes/default";
@@ -140,6 +145,38 @@ async fn the_page_creates_a_freeze_for_who_may() {
         scopes,
         [(String::new(), String::new()), (name, "prod".to_owned())]
     );
+}
+
+/// Without a pipeline, a Freeze covers its namespace; in the freeze namespace all of them.
+#[tokio::test(start_paused = true)]
+async fn environments_are_those_of_the_pipelines_that_a_freeze_covers() {
+    let settings = Settings {
+        freeze_namespace: Some("sluice".to_owned()),
+        ..unlimited()
+    };
+    let world = World::with(settings).await;
+    let cookie = signed_in(&world).await;
+    let namespaces: Api<Namespace> = Api::all(world.client.clone());
+    for name in ["sluice", "other"] {
+        let namespace = Namespace {
+            metadata: ObjectMeta {
+                name: Some(name.to_owned()),
+                ..ObjectMeta::default()
+            },
+            ..Namespace::default()
+        };
+        let created = namespaces.create(&PostParams::default(), &namespace).await;
+        created.unwrap();
+    }
+    let in_prod = json!({"environments": ["prod"], "reason": "incident"});
+    for (namespace, code) in [("sluice", 201), ("other", 404), ("default", 201)] {
+        let path = format!("/api/v1/freezes/{namespace}");
+        let answer = post(&world, "owner", &path, in_prod.clone()).await;
+        assert_eq!(answer.code, code, "{namespace}: {}", answer.body);
+    }
+    let page = look(&world, "/freezes", &cookie).await.body;
+    let told = "A freeze in sluice covers the pipelines of all namespaces.";
+    assert!(page.contains(told), "{page}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,7 +1,5 @@
 //! Finds the mutations that compiler errors are about.
 
-use std::ops::Range;
-
 use serde::Deserialize;
 
 use super::switch::{mutation_at, mutations_in};
@@ -48,6 +46,26 @@ struct Span {
     byte_start: usize,
     byte_end: usize,
     is_primary: bool,
+    expansion: Option<Box<Expansion>>,
+}
+
+/// The macro call that a span comes from.
+#[derive(Deserialize)]
+struct Expansion {
+    span: Span,
+}
+
+impl Span {
+    /// The place in the workspace: a macro of another package is where it is called.
+    fn in_workspace(mut self) -> Self {
+        while let Some(expansion) = self.expansion.take_if(|_| self.file_name.starts_with('/')) {
+            self = Self {
+                is_primary: self.is_primary,
+                ..expansion.span
+            };
+        }
+        self
+    }
 }
 
 /// The errors in the messages of cargo.
@@ -62,7 +80,7 @@ pub(super) fn parse(messages: &str) -> Vec<CompilerError> {
         code: it.code.map(|it| it.code),
         text: it.message,
         rendered: it.rendered.unwrap_or_default(),
-        spans: it.spans,
+        spans: it.spans.into_iter().map(Span::in_workspace).collect(),
         suggestions: suggestions(it.children),
     });
     errors.collect()
@@ -88,8 +106,9 @@ pub(super) fn mutations(
     }
     for span in primary.clone() {
         let text = read(&span.file_name);
-        let exact = mutations_in(&text[span.byte_start..span.byte_end]);
-        let near = || mutations_in(&text[lines(&text, span)]);
+        let exact = text.get(span.byte_start..span.byte_end);
+        let exact = mutations_in(exact.unwrap_or_default());
+        let near = || mutations_in(lines(&text, span));
         let ids = if exact.is_empty() { near() } else { exact };
         if !ids.is_empty() {
             return (ids, false);
@@ -105,11 +124,15 @@ pub(super) fn mutations(
     (before.take(1).collect(), true)
 }
 
-/// The whole lines of a span.
-fn lines(text: &str, span: &Span) -> Range<usize> {
-    let start = text[..span.byte_start].rfind('\n').map_or(0, |it| it + 1);
-    let end = text[span.byte_end..].find('\n');
-    start..end.map_or(text.len(), |it| span.byte_end + it)
+/// The whole lines of a span; nothing if it is not in the text.
+fn lines<'a>(text: &'a str, span: &Span) -> &'a str {
+    let (Some(before), Some(after)) = (text.get(..span.byte_start), text.get(span.byte_end..))
+    else {
+        return "";
+    };
+    let start = before.rfind('\n').map_or(0, |it| it + 1);
+    let end = after.find('\n').unwrap_or(after.len());
+    &text[start..span.byte_end + end]
 }
 
 #[cfg(test)]
@@ -117,6 +140,22 @@ mod tests {
     use super::*;
 
     const SOURCE: &str = "fn f() {\n  /*<1*/if a { return b; }/*>*/ c\n}\n(d != /*<2*/x/*>*/)\n";
+
+    #[test]
+    fn an_error_in_a_macro_of_another_package_is_where_it_is_called() {
+        let line = r#"{"message": {"level": "error", "message": "m", "code": null, "rendered": null, "spans": [
+            {"file_name": "/rustc/std.rs", "byte_start": 900, "byte_end": 901, "is_primary": true, "expansion":
+            {"span": {"file_name": "src/a.rs", "byte_start": 20, "byte_end": 21, "is_primary": false,
+            "expansion": null}}}]}}"#;
+        let [error] = &parse(&line.replace('\n', ""))[..] else {
+            panic!("one error");
+        };
+        let read = |file: &str| match file {
+            "src/a.rs" => SOURCE.to_owned(),
+            _ => String::new(),
+        };
+        assert_eq!(mutations(error, read), (vec![1], true));
+    }
 
     #[test]
     fn errors_are_mapped_to_mutations() {
@@ -134,6 +173,7 @@ mod tests {
                 byte_start: start,
                 byte_end: start + part.trim_end().len(),
                 is_primary: true,
+                expansion: None,
             };
             let error = CompilerError {
                 code: None,

@@ -2,7 +2,7 @@
 //!
 //! A revision whose promotion a person rejected or cancelled, or whose pull request was closed, is not promoted again
 //! without a request. Where that promotion was to go back, nothing is rejected: neither the revision to go back to,
-//! which people can request again, nor what runs.
+//! which people can request again, nor what runs. What a merged rollback left stays rejected until it is merged again.
 
 use api::{
     Promotion,
@@ -14,7 +14,9 @@ use api::{
 use super::{cancel::cancellation, input::PlanInput};
 use crate::{
     fold::push_front,
-    promotion_phase::{is_rejected, is_rollback, is_rolled_back, phase_of, was_merged},
+    promotion_phase::{
+        is_rejected, is_rollback, is_rolled_back, is_unmerged, phase_of, was_merged,
+    },
     version_order,
 };
 
@@ -35,6 +37,11 @@ pub(super) fn rejected(input: &PlanInput<'_>, environment: &str) -> Vec<String> 
         if is_dropped && !runs_here && !rejected.contains(revision) {
             push_front(&mut rejected, revision);
         }
+        let left = promotion.spec.replaces.as_ref();
+        let left = left.filter(|it| is_taken_back_late(promotion) && !rejected.contains(it));
+        if let Some(left) = left.filter(|it| was_left(input, environment, it)) {
+            push_front(&mut rejected, left);
+        }
     }
     rejected
 }
@@ -51,6 +58,26 @@ fn was_ended(promotion: &Promotion) -> bool {
         || cancellation(promotion).is_some()
 }
 
+/// Whether a person took a rollback back that was merged by then: until that was seen, what it left was restored.
+fn is_taken_back_late(promotion: &Promotion) -> bool {
+    let is_taken_back = promotion.spec.rejection.is_some() || cancellation(promotion).is_some();
+    is_rollback(promotion) && is_taken_back && was_merged(promotion)
+}
+
+/// Whether what last came into git of a site, or still can, is a rollback from the revision and not the revision.
+fn was_left(input: &PlanInput<'_>, environment: &str, revision: &str) -> bool {
+    let counts = |it: &Promotion| was_merged(it) || is_unmerged(it) && it.spec.rejection.is_none();
+    let is_about = |it: &Promotion| {
+        let left = it.spec.replaces.as_deref().filter(|_| is_rollback(it));
+        it.spec.revision == revision || left == Some(revision)
+    };
+    input.promotions_by_site(environment).any(|promotions| {
+        let mut newest_first = promotions.iter().rev();
+        let last = newest_first.find(|it| counts(it) && is_about(it));
+        last.is_some_and(|it| it.spec.revision != revision)
+    })
+}
+
 /// What the rollbacks of an environment make of a revision that they were to replace.
 #[derive(Default)]
 struct RollbackFacts {
@@ -61,7 +88,10 @@ struct RollbackFacts {
 /// Whether a revision is good again because the rollback that rejected it was taken back, and nothing came after
 /// that. What failed its checks stays rejected: otherwise the rollback would be derived again.
 fn is_restored(input: &PlanInput<'_>, environment: &str, revision: &str) -> bool {
-    let mut facts = RollbackFacts::default();
+    let mut facts = RollbackFacts {
+        is_in_force: was_left(input, environment, revision),
+        ..RollbackFacts::default()
+    };
     for promotions in input.promotions_by_site(environment) {
         let leaves = |it: &&&Promotion| is_rollback(it) && leaves(input, it, revision);
         let mut derived = promotions.iter().filter(|it| it.spec.cause.is_some());
@@ -94,16 +124,21 @@ pub(crate) fn rejects_revision(promotion: &Promotion, status: Option<&Environmen
     promotion.spec.cause.is_none() && !status.is_some_and(goes_back)
 }
 
-/// Whether a promotion was to bring a revision that ran before, by a rollback or instead of a newer one.
+/// Whether a promotion was to bring a revision that ran before, by a rollback or instead of a newer one. A rollback
+/// to a newer one brings back what an earlier one left.
 fn goes_back(promotion: &Promotion, status: &EnvironmentStatus) -> bool {
     let spec = &promotion.spec;
     let ran = |revision: &str| status.ran.iter().find(|it| it.revision == revision);
     if ran(&spec.revision).is_none() {
         return false;
     }
-    let is_older = |replaced: &str| {
+    let own = spec.shown_revision();
+    let replaced = spec.replaces.as_deref().map(|replaced| {
         let version = ran(replaced).and_then(|it| it.version.as_deref());
-        version_order::is_older(&spec.shown_revision(), &shown(replaced, version))
-    };
-    is_rollback(promotion) || spec.replaces.as_deref().is_some_and(is_older)
+        shown(replaced, version)
+    });
+    match is_rollback(promotion) {
+        true => !replaced.is_some_and(|replaced| version_order::is_older(&replaced, &own)),
+        false => replaced.is_some_and(|replaced| version_order::is_older(&own, &replaced)),
+    }
 }

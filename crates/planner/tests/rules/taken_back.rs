@@ -139,6 +139,50 @@ fn of_two_sites_the_one_that_goes_back_keeps_it_rejected() {
     assert_eq!(rejected("Abandoned rejected-by ann"), nothing);
 }
 
+/// What a merged rollback left stays rejected until it is merged again.
+#[test]
+fn what_a_merged_rollback_left_stays_rejected() {
+    let rejected = |lines: &str| {
+        let world = draw(&format!("dev[2.0.0 ok] > prod{lines}"));
+        let model = planner::apply(&world.plan(), &world.model(), now());
+        let next = planner::plan(&world.pipeline, &model, &world.promotions, now());
+        next.environments["prod"].rejected.clone()
+    };
+    let back = "promotion prod 2.0.0 Succeeded merged 20m instead 1.0.0
+         promotion prod 1.0.0 #1 Succeeded merged 10m asked r1 back instead 2.0.0";
+    // A request to go to it again, taken up or taken back.
+    for (end, expected) in [
+        ("AwaitingApproval", &[][..]),
+        ("AwaitingApproval rejected-by bob", &["2.0.0"]),
+        ("Abandoned rejected-by bob", &["2.0.0"]),
+        ("Withdrawn cancelled", &["2.0.0"]),
+    ] {
+        let drawing = format!(
+            "{{manual}}[1.0.0 ok]\nran prod 1.0.0 2.0.0\n{back}
+             promotion prod 2.0.0 #1 {end} asked r2 back instead 1.0.0"
+        );
+        assert_eq!(rejected(&drawing), expected, "{end}");
+    }
+    // It was merged while a person took it back: it was restored until that was seen.
+    for late in ["rejected-by bob", "cancelled"] {
+        let merged = format!("\nran prod 2.0.0 1.0.0\n{back} {late}");
+        assert_eq!(rejected(&format!("[1.0.0 ok]{merged}")), ["2.0.0"]);
+        let deploying = merged.replace("#1 Succeeded", "#1 Deploying");
+        assert_eq!(rejected(&format!("[2.0.0 ok]{deploying}")), ["2.0.0"]);
+        let again = "promotion prod 2.0.0 #1 WaitingForMerge asked r2 instead 1.0.0";
+        let nothing: [&str; 0] = [];
+        assert_eq!(rejected(&format!("[1.0.0 ok]{merged}\n{again}")), nothing);
+    }
+    // A target that cannot be read is recorded at it, and a second rollback is taken back.
+    assert_eq!(
+        rejected(&format!(
+            "[1.0.0 ok, 2.0.0 unreachable]\nran prod 2.0.0 1.0.0 0.9.0\nrejected prod 2.0.0\n{back}
+             promotion prod 0.9.0 Abandoned rejected-by bob asked r2 back instead 2.0.0"
+        )),
+        ["2.0.0"]
+    );
+}
+
 /// Nobody can go back to what never ran there.
 #[test]
 fn what_never_ran_is_rejected_whatever_the_request_is_called() {

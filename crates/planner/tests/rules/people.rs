@@ -164,6 +164,28 @@ fn what_only_people_change_is_not_waited_for() {
         matches!(completion, Completion::InProgress(_)),
         "{completion:?}"
     );
+    // So is one for another environment.
+    let mut retried = planned(rolled_back);
+    let retry = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\nrequest dev Retry - r2").model();
+    retried.pipeline.status.as_mut().unwrap().requests = retry.requests;
+    let completion = planner::completion(&retried.pipeline, &retried.model(), None, None);
+    let expected = "a request for dev is about to be handled".to_owned();
+    assert_eq!(completion, Completion::InProgress(expected));
+    // What runs beside the revision that failed a check may come.
+    let beside = |verdict: &str| {
+        let world = planned(&format!(
+            "dev{{verify smoke}}[2.1.0 ok 5m, 2.0.0 ok] > prod{{any}}[1.0.0 ok]
+             check dev smoke 2.1.0 Failed\ncheck dev smoke 2.0.0 {verdict}"
+        ));
+        let hold = world.model().environments["prod"].hold.clone().unwrap();
+        assert_eq!(hold.reason, "VerificationFailed", "{verdict}");
+        planner::completion(&world.pipeline, &world.model(), None, None)
+    };
+    for (verdict, is_held) in [("Pending", false), ("Running", false), ("Failed", true)] {
+        let completion = beside(verdict);
+        let found = matches!(completion, Completion::Held(_));
+        assert_eq!(found, is_held, "{verdict}: {completion:?}");
+    }
     // Of another environment nothing is known yet.
     let unknown = rolled_back.replace("dev[2.0.0 ok]", "eu[] > dev[2.0.0 ok]");
     let mut world = planned(&unknown);

@@ -174,7 +174,10 @@ pub(super) fn summary(promotion: &Promotion) -> PromotionSummary {
 
 /// The settings for promotions into the environment; none where it is only shown. Settings of the
 /// whole pipeline may hold nothing but the key for its reports.
-fn settings<'a>(input: &PlanInput<'a>, environment: &Environment) -> Option<&'a PromotionSettings> {
+pub(super) fn settings<'a>(
+    input: &PlanInput<'a>,
+    environment: &Environment,
+) -> Option<&'a PromotionSettings> {
     let settings = input.spec.promotion_into(&environment.name)?;
     let is_own = environment.promotion.is_some();
     let has_strategy = !validity::strategies(&settings.strategy).is_empty();

@@ -87,7 +87,7 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
     }
     EnvironmentPlan {
         ran,
-        rejected: rejected(input, name),
+        rejected: rejected(input, name, &[]),
         last_request: status.and_then(|status| status.last_request.clone()),
         overrides: status.map(|it| it.overrides.clone()).unwrap_or_default(),
         promotion: most_relevant(&here).map(summary),

@@ -20,12 +20,21 @@ use crate::{
     version_order,
 };
 
-/// The rejected revisions of an environment, newest first.
-pub(super) fn rejected(input: &PlanInput<'_>, environment: &str) -> Vec<String> {
+/// The rejected revisions of an environment, newest first, once the plan has cancelled these promotions.
+pub(super) fn rejected(
+    input: &PlanInput<'_>,
+    environment: &str,
+    cancelled: &[&Promotion],
+) -> Vec<String> {
+    let view = RejectedView {
+        input,
+        environment,
+        cancelled,
+    };
     let status = input.status(environment);
     let known = status.map(|status| status.rejected.clone());
     let mut rejected = known.unwrap_or_default();
-    rejected.retain(|revision| !is_restored(input, environment, revision));
+    rejected.retain(|revision| !view.is_restored(revision));
     // Not only the last of each site: a crash may have come between its successor and the status.
     for promotion in input.last_attempts(environment) {
         let revision = &promotion.spec.revision;
@@ -33,13 +42,13 @@ pub(super) fn rejected(input: &PlanInput<'_>, environment: &str) -> Vec<String> 
         let runs_here = status.is_some_and(|status| status.targets.iter().all(runs));
         // Of a rollout that people ended, earlier batches may be in git.
         let is_dropped = is_rolled_back(promotion)
-            || was_ended(promotion) && rejects_revision(promotion, status);
+            || view.was_ended(promotion) && rejects_revision(promotion, status);
         if is_dropped && !runs_here && !rejected.contains(revision) {
             push_front(&mut rejected, revision);
         }
         let left = promotion.spec.replaces.as_ref();
         let left = left.filter(|it| is_taken_back_late(promotion) && !rejected.contains(it));
-        if let Some(left) = left.filter(|it| was_left(input, environment, it)) {
+        if let Some(left) = left.filter(|it| view.was_left(it)) {
             push_front(&mut rejected, left);
         }
     }
@@ -64,18 +73,11 @@ fn is_taken_back_late(promotion: &Promotion) -> bool {
     is_rollback(promotion) && is_taken_back && was_merged(promotion)
 }
 
-/// Whether what last came into git of a site, or still can, is a rollback from the revision and not the revision.
-fn was_left(input: &PlanInput<'_>, environment: &str, revision: &str) -> bool {
-    let counts = |it: &Promotion| was_merged(it) || is_unmerged(it) && it.spec.rejection.is_none();
-    let is_about = |it: &Promotion| {
-        let left = it.spec.replaces.as_deref().filter(|_| is_rollback(it));
-        it.spec.revision == revision || left == Some(revision)
-    };
-    input.promotions_by_site(environment).any(|promotions| {
-        let mut newest_first = promotions.iter().rev();
-        let last = newest_first.find(|it| counts(it) && is_about(it));
-        last.is_some_and(|it| it.spec.revision != revision)
-    })
+/// The promotions into an environment, as they are once the plan has cancelled some of them.
+struct RejectedView<'a> {
+    input: &'a PlanInput<'a>,
+    environment: &'a str,
+    cancelled: &'a [&'a Promotion],
 }
 
 /// What the rollbacks of an environment make of a revision that they were to replace.
@@ -85,26 +87,48 @@ struct RollbackFacts {
     is_in_force: bool,
 }
 
-/// Whether a revision is good again because the rollback that rejected it was taken back, and nothing came after
-/// that. What failed its checks stays rejected: otherwise the rollback would be derived again.
-fn is_restored(input: &PlanInput<'_>, environment: &str, revision: &str) -> bool {
-    let mut facts = RollbackFacts {
-        is_in_force: was_left(input, environment, revision),
-        ..RollbackFacts::default()
-    };
-    for promotions in input.promotions_by_site(environment) {
-        let leaves = |it: &&&Promotion| is_rollback(it) && leaves(input, it, revision);
-        let mut derived = promotions.iter().filter(|it| it.spec.cause.is_some());
-        facts.is_in_force |= derived.any(|it| leaves(&it));
-        let Some(last) = promotions.last().filter(leaves) else {
-            continue;
-        };
-        match was_taken_back(last) {
-            true => facts.is_taken_back = true,
-            false => facts.is_in_force = true,
-        }
+impl RejectedView<'_> {
+    fn was_ended(&self, promotion: &Promotion) -> bool {
+        let mut cancelled = self.cancelled.iter();
+        was_ended(promotion) || cancelled.any(|it| std::ptr::eq(*it, promotion))
     }
-    facts.is_taken_back && !facts.is_in_force
+
+    /// Whether what last came into git of a site, or still can, is a rollback from the revision and not the revision.
+    fn was_left(&self, revision: &str) -> bool {
+        let counts = |it: &Promotion| was_merged(it) || is_unmerged(it) && !self.was_ended(it);
+        let is_about = |it: &Promotion| {
+            let left = it.spec.replaces.as_deref().filter(|_| is_rollback(it));
+            it.spec.revision == revision || left == Some(revision)
+        };
+        let mut sites = self.input.promotions_by_site(self.environment);
+        sites.any(|promotions| {
+            let mut newest_first = promotions.iter().rev();
+            let last = newest_first.find(|it| counts(it) && is_about(it));
+            last.is_some_and(|it| it.spec.revision != revision)
+        })
+    }
+
+    /// Whether a revision is good again because the rollback that rejected it was taken back, and nothing came after
+    /// that. What failed its checks stays rejected: otherwise the rollback would be derived again.
+    fn is_restored(&self, revision: &str) -> bool {
+        let mut facts = RollbackFacts {
+            is_in_force: self.was_left(revision),
+            ..RollbackFacts::default()
+        };
+        for promotions in self.input.promotions_by_site(self.environment) {
+            let leaves = |it: &&&Promotion| is_rollback(it) && leaves(self.input, it, revision);
+            let mut derived = promotions.iter().filter(|it| it.spec.cause.is_some());
+            facts.is_in_force |= derived.any(|it| leaves(&it));
+            let Some(last) = promotions.last().filter(leaves) else {
+                continue;
+            };
+            match self.was_ended(last) && !was_merged(last) {
+                true => facts.is_taken_back = true,
+                false => facts.is_in_force = true,
+            }
+        }
+        facts.is_taken_back && !facts.is_in_force
+    }
 }
 
 /// Whether a rollback was to replace a revision: of a whole environment, whatever its targets run.

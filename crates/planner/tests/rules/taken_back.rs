@@ -183,6 +183,34 @@ fn what_a_merged_rollback_left_stays_rejected() {
     );
 }
 
+/// A cancellation rejects what it will have rejected once the promotion has ended.
+#[test]
+fn a_cancellation_rejects_what_it_rejects_later() {
+    let rejected = |drawing: &str| {
+        let prod = &draw(drawing).plan().environments["prod"];
+        (!prod.last_request.as_ref().unwrap().refused).then(|| prod.rejected.clone())
+    };
+    // One target goes back: what it left stays rejected.
+    let rollbacks = "dev[2.0.0 ok] > prod{per target}[2.0.0 ok, 1.0.0 ok]
+         ran prod 1.0.0 2.0.0
+         rejected prod 2.0.0
+         promotion prod 1.0.0 WaitingForMerge asked r0 back instead 2.0.0 at - prod-1
+         promotion prod 1.0.0";
+    let cancel = "asked r0 back instead 2.0.0 at - prod-2\nrequest prod Cancel - r1";
+    let stays = Some(vec!["2.0.0".to_owned()]);
+    let merged = format!("{rollbacks} Succeeded merged 5m {cancel}");
+    assert_eq!(rejected(&merged), stays);
+    let both = format!("{rollbacks} WaitingForMerge {cancel}");
+    assert_eq!(rejected(&both), Some(Vec::new()));
+    // What every target runs is not rejected.
+    assert_eq!(
+        rejected(
+            "dev[2.0.0 ok] > prod[2.0.0 broken]\npromotion prod 2.0.0 Running\nrequest prod Cancel - r1"
+        ),
+        Some(Vec::new())
+    );
+}
+
 /// Nobody can go back to what never ran there.
 #[test]
 fn what_never_ran_is_rejected_whatever_the_request_is_called() {

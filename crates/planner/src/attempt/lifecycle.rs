@@ -184,8 +184,7 @@ impl Attempt<'_> {
             },
             None => {
                 let environment = &self.context.promotion.spec.environment;
-                let clause = withdrawal_clause(reason, environment);
-                let message = format!("it was withdrawn: {clause}");
+                let message = withdrawal_clause(reason, environment);
                 self.close(Phase::Withdrawn, "Withdrawn", message)
             }
         }

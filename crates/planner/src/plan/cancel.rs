@@ -13,14 +13,12 @@ use super::{
     input::PlanInput,
     rejected::rejected,
     request::{handled, pending, present, refused},
+    withdrawal::CANCELLED,
 };
 use crate::{
     hold::list,
     promotion_phase::{is_unmerged, merged_at, name_of, names_revision},
 };
-
-/// How the reason of a withdrawal starts that a person asked for.
-const CANCELLED: &str = "Cancelled by ";
 
 /// Who cancelled the promotion, and why, as a sentence; nothing if nobody did.
 pub fn cancellation(promotion: &Promotion) -> Option<&str> {

@@ -123,6 +123,17 @@ fn a_promotion_that_ended_without_an_outcome_says_why() {
     );
     let lost = planner::ended_because(&world.promotions[1], &[]);
     assert_eq!(lost, Some(format!("replaced by {successor}")));
+    // Another tenant's pipeline has the same name.
+    let mut promotions = world.promotions.clone();
+    let mut theirs = promotions[3].clone();
+    theirs.metadata.namespace = Some("theirs".to_owned());
+    theirs.spec.version = "3.0.0".to_owned();
+    promotions.insert(0, theirs);
+    let ended = planner::ended_because(&world.promotions[1], &promotions);
+    assert_eq!(
+        ended.as_deref(),
+        Some("replaced by 2.0.0, requested by ann")
+    );
 }
 
 #[test]
@@ -132,7 +143,7 @@ fn explain_says_why_the_last_promotion_was_withdrawn() {
     let model = planner::apply(&world.plan(), &world.model(), now());
     let text = planner::explain(&world.pipeline, &model, &world.plan());
     let line = "  promotion of 2.0.0: Withdrawn\n  \
-                because: it was withdrawn: it is no longer the next revision of prod [Withdrawn]";
+                because: withdrawn: it is no longer the next revision of prod [Withdrawn]";
     assert!(text.contains(line), "{text}");
     let message = planner::environment_message(model.environments.get("prod"));
     assert_eq!(message, None, "that says nothing about what runs");

@@ -42,7 +42,8 @@ pub(super) fn rejected(
         let runs_here = status.is_some_and(|status| status.targets.iter().all(runs));
         // Of a rollout that people ended, earlier batches may be in git.
         let is_dropped = is_rolled_back(promotion)
-            || view.was_ended(promotion) && rejects_revision(promotion, status);
+            || view.was_ended(promotion)
+                && (rejects_revision(promotion, status) || view.was_left(revision));
         if is_dropped && !runs_here && !rejected.contains(revision) {
             push_front(&mut rejected, revision);
         }
@@ -149,20 +150,18 @@ pub(crate) fn rejects_revision(promotion: &Promotion, status: Option<&Environmen
 }
 
 /// Whether a promotion was to bring a revision that ran before, by a rollback or instead of a newer one. A rollback
-/// to a newer one brings back what an earlier one left.
+/// to what is newer, or came later where neither is older, is no way back.
 fn goes_back(promotion: &Promotion, status: &EnvironmentStatus) -> bool {
     let spec = &promotion.spec;
-    let ran = |revision: &str| status.ran.iter().find(|it| it.revision == revision);
-    if ran(&spec.revision).is_none() {
-        return false;
-    }
-    let own = spec.shown_revision();
-    let replaced = spec.replaces.as_deref().map(|replaced| {
-        let version = ran(replaced).and_then(|it| it.version.as_deref());
-        shown(replaced, version)
-    });
-    match is_rollback(promotion) {
-        true => !replaced.is_some_and(|replaced| version_order::is_older(&replaced, &own)),
-        false => replaced.is_some_and(|replaced| version_order::is_older(&own, &replaced)),
-    }
+    let position = |revision: &str| status.ran_revisions().position(|it| it == revision);
+    let own = position(&spec.revision);
+    let Some(replaced) = spec.replaces.as_deref() else {
+        return own.is_some() && is_rollback(promotion);
+    };
+    let entry = position(replaced).map(|it| &status.ran[it]);
+    let version = entry.and_then(|it| it.version.as_deref());
+    let shown = [spec.shown_revision(), shown(replaced, version)];
+    let is_older = |one: usize, other: usize| version_order::is_older(&shown[one], &shown[other]);
+    let came_earlier = is_rollback(promotion) && own > position(replaced);
+    own.is_some() && (is_older(0, 1) || came_earlier && !is_older(1, 0))
 }

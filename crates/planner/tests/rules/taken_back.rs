@@ -183,6 +183,26 @@ fn what_a_merged_rollback_left_stays_rejected() {
     );
 }
 
+/// Revisions without an order: what came there last is what to go back from.
+#[test]
+fn a_rollback_to_what_came_later_rejects_it() {
+    let rejected = |targets: &str, ran: &str, lines: &str| {
+        let world = draw(&format!(
+            "dev[b ok] > prod[{targets}]\nran prod {ran}
+             {lines}promotion prod b #1 Abandoned rejected-by ann asked r0 back instead a"
+        ));
+        world.plan().environments["prod"].rejected.clone()
+    };
+    let nothing: [&str; 0] = [];
+    assert_eq!(rejected("a ok", "a b", ""), nothing);
+    // Somebody deployed it to a target after the rollback was requested.
+    assert_eq!(rejected("b ok, a ok", "b a", ""), ["b"]);
+    // Somebody rolled back from it before.
+    let left = "promotion prod b Succeeded instead a
+         promotion prod a Succeeded merged 10m asked r1 back instead b\n";
+    assert_eq!(rejected("a ok", "a b", left), ["b"]);
+}
+
 /// A cancellation rejects what it will have rejected once the promotion has ended.
 #[test]
 fn a_cancellation_rejects_what_it_rejects_later() {

@@ -15,6 +15,7 @@ use api::{
     Pipeline,
     pipeline::{PreflightProblem, Strategy},
 };
+use net::HostPatterns;
 use parking_lot::Mutex;
 use planner::{CHECK_HOST_NOT_ALLOWED, Failure};
 use runtime::{
@@ -24,7 +25,7 @@ use tokio::time::Instant;
 
 use crate::{
     caches::PipelineShard,
-    check::http::refused_host,
+    check::http::{refused_host, usable_url},
     reconciler_base::{ReconcilerBase, StatusWrite},
     strategy::Strategies,
 };
@@ -128,7 +129,7 @@ impl PreflightReconciler {
             false => WITH_PROBLEMS,
         };
         // Only an edit or a restart allows a host: these are no reason to ask repositories again soon.
-        for (environment, refused) in self.refused_hosts(&pipeline) {
+        for (environment, refused) in refused_hosts(&self.settings.check_hosts, &pipeline) {
             problems.entry(environment).or_insert(refused);
         }
         match self.write(&pipeline, problems, not_checked).await {
@@ -158,22 +159,6 @@ impl PreflightReconciler {
         (problems, not_checked)
     }
 
-    /// The checks that may not send their requests.
-    fn refused_hosts(&self, pipeline: &Pipeline) -> Vec<(String, PreflightProblem)> {
-        let name = pipeline.metadata.name.as_deref().unwrap_or_default();
-        let urls = planner::check_urls(name, &pipeline.spec).into_iter();
-        let refused = urls.filter_map(|it| {
-            let url = it.url.parse().ok()?;
-            let text = refused_host(&self.settings.check_hosts, &url)?;
-            let text = format!("the check {} cannot be measured: {text}", it.check);
-            Some((
-                it.environment.to_owned(),
-                problem(CHECK_HOST_NOT_ALLOWED, &text),
-            ))
-        });
-        refused.collect()
-    }
-
     async fn check(&self, pipeline: &Pipeline, strategy: &Strategy) -> CheckResult {
         let namespace = pipeline.metadata.namespace.clone().unwrap_or_default();
         let key = serde_json::to_string(strategy).unwrap_or_default();
@@ -201,6 +186,20 @@ impl PreflightReconciler {
     }
 }
 
+/// The checks that may not send their requests. A URL that is not usable has no host to allow.
+fn refused_hosts(hosts: &HostPatterns, pipeline: &Pipeline) -> Vec<(String, PreflightProblem)> {
+    let name = pipeline.metadata.name.as_deref().unwrap_or_default();
+    let urls = planner::check_urls(name, &pipeline.spec).into_iter();
+    let refused = urls.filter_map(|it| {
+        let url = usable_url(&it.url).ok()?;
+        let text = refused_host(hosts, &url)?;
+        let text = format!("the check {} cannot be measured: {text}", it.check);
+        let problem = problem(CHECK_HOST_NOT_ALLOWED, &text);
+        Some((it.environment.to_owned(), problem))
+    });
+    refused.collect()
+}
+
 fn finding(failure: Failure) -> PreflightProblem {
     problem(&failure.reason, &failure.message)
 }
@@ -210,5 +209,42 @@ fn problem(reason: &str, message: &str) -> PreflightProblem {
     PreflightProblem {
         reason: reason.to_owned(),
         message: message.chars().take(1024).collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_usable_url_has_a_host_to_allow() {
+        let refused = |address: &str| {
+            let spec = serde_json::json!({
+                "checks": [{"name": "errors", "prometheus": {
+                    "address": address, "query": "up", "passExpr": "value == 1"
+                }}],
+                "environments": [{
+                    "name": "dev", "targets": [{"namespace": "dev"}], "verify": {"checks": ["errors"]}
+                }]
+            });
+            let pipeline = Pipeline::new("shop", serde_json::from_value(spec).unwrap());
+            let refused = refused_hosts(&HostPatterns::default(), &pipeline);
+            refused.into_iter().map(|(_, it)| it.message).next()
+        };
+        for address in [
+            "prometheus:9090",
+            "localhost:9090",
+            "ftp://prometheus/",
+            "http://ann:secret@prometheus/",
+        ] {
+            assert_eq!(refused(address), None, "{address}");
+        }
+        assert_eq!(
+            refused("http://prometheus:9090").as_deref(),
+            Some(
+                "the check errors cannot be measured: checks may not ask prometheus:9090: add it to \
+                 --check-hosts of the controller (checks.hosts of the chart)"
+            )
+        );
     }
 }

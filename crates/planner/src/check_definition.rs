@@ -7,7 +7,7 @@ use std::{collections::BTreeSet, sync::Arc};
 
 use api::{
     check_run::CheckRunSpec,
-    pipeline::{Check, CheckKind, PipelineSpec},
+    pipeline::{Check, CheckKind, PipelineSpec, PreflightProblem},
 };
 use expression::Condition;
 
@@ -21,6 +21,11 @@ const PROMETHEUS_VARIABLES: &[&str] = &["value", "values"];
 const HTTP_VARIABLES: &[&str] = &["status", "body", "json", "headers"];
 /// The names that can stand in `${…}`.
 const PLACEHOLDERS: [&str; 4] = ["environment", "revision", "version", "pipeline"];
+
+/// Whether a finding of the preflight check is about the checks of an environment, not the promotions into it.
+pub fn is_about_checks(problem: &PreflightProblem) -> bool {
+    problem.reason == CHECK_HOST_NOT_ALLOWED
+}
 
 /// Why a check cannot work as it is written: the first of its problems.
 pub fn check_problem(check: &Check) -> Option<String> {

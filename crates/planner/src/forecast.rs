@@ -148,10 +148,14 @@ fn of_environment(
         if forecast.revision != says.next {
             forecast.waits.clear();
         }
-        let mut waits: Vec<_> = timed(&says, at).map(TimedWait::new).collect();
-        waits.sort_by_key(|wait| wait.until);
-        waits.retain(|wait| !forecast.waits.contains(wait));
-        forecast.waits.append(&mut waits);
+        for wait in timed(&says, at).map(TimedWait::new) {
+            // Its message may change meanwhile: of two Freezes the first one holds.
+            let is_it = |it: &TimedWait| it.gate == wait.gate && it.until == wait.until;
+            if !forecast.waits.iter().any(is_it) {
+                forecast.waits.push(wait);
+            }
+        }
+        forecast.waits.sort_by_key(|wait| wait.until);
         forecast.revision = says.next;
         let changes_at = says.requeue_at.filter(|time| *time > at);
         at = changes_at.map_or(until, |time| time.min(until));

@@ -87,7 +87,7 @@ pub use attempt::{
 };
 pub use check_definition::{
     CHECK_HOST_NOT_ALLOWED, CheckUrl, check_problem, check_urls, condition_of, condition_text,
-    http_url, prometheus_query,
+    http_url, is_about_checks, prometheus_query,
 };
 pub use checks::{CheckProgress, fold_checks, measures_on, surplus_checks};
 pub use deployments::{

@@ -7,7 +7,7 @@ use api::{
 };
 
 use crate::{
-    check_definition::CHECK_HOST_NOT_ALLOWED,
+    check_definition::is_about_checks,
     gate::{approvals::is_unapprovable, freeze::frozen_now},
     hold::HoldReason,
     release::release,
@@ -89,9 +89,9 @@ pub fn preflight_text(model: &PipelineStatus, environment: &str, told: &str) -> 
     let (message, reason) = (&problem.message, &problem.reason);
     let is_told = told.contains(message);
     // A check that cannot be measured does not fail, but holds what comes after it.
-    let effect = match reason.as_str() {
-        CHECK_HOST_NOT_ALLOWED => "",
-        _ => "a promotion would fail: ",
+    let effect = match is_about_checks(problem) {
+        true => "",
+        false => "a promotion would fail: ",
     };
     (!is_told).then(|| format!("{effect}{message} [{reason}]"))
 }

@@ -3,7 +3,7 @@
 use api::{Promotion, pipeline::RequestKind, promotion::Phase};
 
 use crate::{
-    plan::{cancelled_by, successor, withdrawal_clause},
+    plan::{successor, withdrawal_clause},
     promotion_phase::phase_of,
 };
 
@@ -42,14 +42,14 @@ pub fn ended_because(promotion: &Promotion, promotions: &[Promotion]) -> Option<
         return None;
     }
     let reason = promotion.spec.withdrawn.as_ref()?.reason.as_str();
-    if let Some(by) = cancelled_by(promotion) {
-        return Some(format!("cancelled by {by}"));
-    }
     let Some(name) = successor(reason) else {
-        let clause = withdrawal_clause(reason, &promotion.spec.environment);
-        return Some(format!("withdrawn: {clause}"));
+        return Some(withdrawal_clause(reason, &promotion.spec.environment));
     };
-    let mut others = promotions.iter();
+    // Pipelines of one name in several namespaces have promotions of the same name.
+    let home = &promotion.metadata.namespace;
+    let mut others = promotions
+        .iter()
+        .filter(|it| it.metadata.namespace == *home);
     let Some(other) = others.find(|it| it.metadata.name.as_deref() == Some(name)) else {
         return Some(format!("replaced by {name}"));
     };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{EnvironmentStatus, PipelineStatus, Request},
+    pipeline::{EnvironmentStatus, FailedRelease, PipelineStatus, Request},
     revision::identity,
 };
 use serde_json::Value;
@@ -15,6 +15,7 @@ use crate::{
     plan::{rejects_revision, written_requests},
     promotion_phase::{is_unmerged, merged_at, names_revision},
     release::failed_revision,
+    time::Timestamp,
     version_order,
 };
 
@@ -180,8 +181,18 @@ pub fn caution(model: &PipelineStatus, environment: &str, revision: &str) -> Opt
 
 /// Whether a release of the revision failed in an environment, which has never run it.
 pub(crate) fn never_deployed(status: &EnvironmentStatus, revision: &str) -> bool {
+    never_deployed_before(status, revision, Timestamp::MAX)
+}
+
+/// Whether that is so because of a release that failed before this time.
+pub(crate) fn never_deployed_before(
+    status: &EnvironmentStatus,
+    revision: &str,
+    before: Timestamp,
+) -> bool {
     let mut failures = status.failures.iter();
-    failures.any(|it| identity(&it.revision) == revision)
+    let is_earlier = |it: &FailedRelease| it.at.as_ref().is_none_or(|at| at.0 < before);
+    failures.any(|it| identity(&it.revision) == revision && is_earlier(it))
         && !status.ran_revisions().any(|it| it == revision)
 }
 

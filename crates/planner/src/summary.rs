@@ -5,17 +5,21 @@
 
 use api::{
     Pipeline, conditions,
-    pipeline::{EnvironmentStatus, PipelineStatus, RanRevision, TargetProblem, TargetStatus},
+    pipeline::{
+        Environment, EnvironmentStatus, PipelineStatus, RanRevision, TargetProblem, TargetStatus,
+    },
     promotion::Phase,
     revision::identity,
 };
 
 use crate::{
+    checks::CheckStates,
     evidence::is_reported,
     gate::{approvals::is_unapprovable, suspended::is_suspended},
     hold::HoldReason,
     plan::pending_request,
     release::failed_release,
+    sources::sources,
 };
 
 /// The state of a target, an environment or a pipeline. Where several apply, the first one listed
@@ -271,9 +275,14 @@ pub fn completion(
     }
 }
 
-/// Whether what is held comes by itself, or an environment is not known yet; the text names the first such
-/// environment, else this one.
+/// Whether what is held comes by itself, a request waits, or an environment is not known yet; the text names the first
+/// such environment, else this one.
 fn held(pipeline: &Pipeline, model: &PipelineStatus, only: Option<&str>, name: &str) -> Completion {
+    // Also for an environment that does not wait for anything: what comes of it may reach the others.
+    let is_asked = |it: &&str| pending_request(pipeline, model, it).is_some();
+    if let Some(asked) = environment_names(pipeline, None).find(is_asked) {
+        return Completion::InProgress(format!("a request for {asked} is about to be handled"));
+    }
     let states =
         environment_names(pipeline, only).map(|it| (environment_state(pipeline, model, it), it));
     let mut open = states.filter(|(state, it)| match state {
@@ -294,7 +303,7 @@ fn state_and_message(model: &PipelineStatus, state: SummaryState, name: &str) ->
     format!("{name} is {}{because}", state.word())
 }
 
-/// Whether only people, or a newer revision, change why an environment is held, and nobody has requested anything.
+/// Whether only people, or a newer revision, change why an environment is held.
 fn is_held_for_people(pipeline: &Pipeline, model: &PipelineStatus, name: &str) -> bool {
     let status = model.environments.get(name);
     let reason = status.and_then(|it| it.hold.as_ref());
@@ -305,8 +314,21 @@ fn is_held_for_people(pipeline: &Pipeline, model: &PipelineStatus, name: &str) -
         HoldReason::VerificationFailed,
         HoldReason::RollbackNotPossible,
     ];
-    let is_settled = settled.iter().any(|it| Some(it.word()) == reason);
-    is_settled && pending_request(pipeline, model, name).is_none()
+    let is_check = reason == Some(HoldReason::VerificationFailed.word());
+    settled.iter().any(|it| Some(it.word()) == reason)
+        && !(is_check && is_verifying_before(pipeline, model, name))
+}
+
+/// Whether a source environment runs a revision whose checks go on: that may come although another one failed.
+fn is_verifying_before(pipeline: &Pipeline, model: &PipelineStatus, name: &str) -> bool {
+    let spec = &pipeline.spec;
+    let is_open = |source: &&Environment| {
+        let status = model.environments.get(&source.name);
+        let targets = status.into_iter().flat_map(|it| &it.targets);
+        let mut revisions = targets.filter_map(|it| it.revision.as_deref());
+        revisions.any(|it| CheckStates::verify(spec, &source.name, status, it).are_open())
+    };
+    sources(spec, name).iter().any(is_open)
 }
 
 fn environment_names<'a>(

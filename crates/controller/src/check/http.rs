@@ -29,6 +29,19 @@ use clients::Clients;
 /// The path of Prometheus' instant queries.
 const QUERY_PATH: [&str; 3] = ["api", "v1", "query"];
 
+/// The URL of a check, or why no check can ask it.
+pub(crate) fn usable_url(text: &str) -> Result<Url, String> {
+    let url = parse_url(text).map_err(|rule| format!("the URL is not usable: {rule}"))?;
+    let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
+    match is_http && url.username().is_empty() && url.password().is_none() {
+        true => Ok(url),
+        false => {
+            let text = "write the URL as https://host/path, and credentials into the Secret";
+            Err(text.to_owned())
+        }
+    }
+}
+
 /// Why a check may not send a request to a URL, unless it may.
 pub(crate) fn refused_host(hosts: &HostPatterns, url: &Url) -> Option<String> {
     let host = url.host_str().unwrap_or_default();
@@ -85,13 +98,7 @@ impl HttpMeasurer {
             Some(prometheus) => prometheus.address.clone(),
             None => planner::http_url(&run.spec).map_err(invalid)?,
         };
-        let url =
-            parse_url(&text).map_err(|rule| invalid(format!("the URL is not usable: {rule}")))?;
-        let is_http = matches!(url.scheme(), "http" | "https") && url.has_host();
-        if !is_http || !url.username().is_empty() || url.password().is_some() {
-            let text = "write the URL as https://host/path, and credentials into the Secret";
-            return Err(invalid(text.to_owned()));
-        }
+        let url = usable_url(&text).map_err(invalid)?;
         if let Some(text) = refused_host(&self.hosts, &url) {
             return Err(unknown(CHECK_HOST_NOT_ALLOWED, text, true));
         }

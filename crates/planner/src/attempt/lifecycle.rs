@@ -118,12 +118,15 @@ impl Attempt<'_> {
         }
     }
 
-    /// Who rejected it, unless its change is in git; a rollout can be rejected until it ends.
+    /// Who rejected it, unless its change is in git; a rollout can be rejected until it is everywhere.
     fn rejection(&self, phase: Phase) -> Option<String> {
         let pull_request = &self.context.input.pull_request;
         let is_merged = matches!(pull_request, ObservedPullRequest::Merged { .. });
-        let is_in_git = is_merged || phase == Phase::Deploying || self.status.merged_at.is_some();
-        if is_in_git && self.context.promotion.spec.rollout.is_none() {
+        let is_in_git = match self.context.promotion.spec.rollout {
+            Some(_) => phase == Phase::Verifying,
+            None => is_merged || phase == Phase::Deploying || self.status.merged_at.is_some(),
+        };
+        if is_in_git {
             return None;
         }
         let rejection = self.context.promotion.spec.rejection.as_ref()?;
@@ -184,8 +187,7 @@ impl Attempt<'_> {
             },
             None => {
                 let environment = &self.context.promotion.spec.environment;
-                let clause = withdrawal_clause(reason, environment);
-                let message = format!("it was withdrawn: {clause}");
+                let message = withdrawal_clause(reason, environment);
                 self.close(Phase::Withdrawn, "Withdrawn", message)
             }
         }

@@ -110,6 +110,14 @@ impl<'a> CheckStates<'a> {
             .copied()
     }
 
+    /// Whether checks have yet to end, and none has failed.
+    pub(crate) fn are_open(&self) -> bool {
+        let is_open = |it: &CheckState<'_>| {
+            matches!(it.verdict(), CheckVerdict::Pending | CheckVerdict::Running)
+        };
+        self.failed().is_none() && self.0.iter().any(is_open)
+    }
+
     /// What keeps the revision from having passed, for people.
     pub(crate) fn open(&self) -> String {
         let open = self.0.iter();

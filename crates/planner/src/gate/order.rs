@@ -12,8 +12,8 @@ use why_rejected::RejectedRevision;
 use super::{Ask, Gate, GateStage, GateVerdict, PromotionQuestion, SiteQuestion};
 use crate::{
     hold::{Hold, HoldReason},
-    promotion_phase::{has_failed, is_unmerged, was_merged},
-    requests::never_deployed,
+    promotion_phase::{creation_order, has_failed, is_unmerged, was_merged},
+    requests::never_deployed_before,
     site_state::SiteState,
 };
 
@@ -85,8 +85,10 @@ pub(super) fn skipped(question: &PromotionQuestion<'_>) -> GateVerdict {
         .iter()
         .rev()
         .find(|it| it.spec.revision == *revision);
+    // What this promotion failed at is told by itself.
+    let (created, ..) = creation_order(question.promotion);
     if same.is_some_and(|it| has_failed(it))
-        || status.is_some_and(|it| never_deployed(it, revision))
+        || status.is_some_and(|it| never_deployed_before(it, revision, created))
     {
         let sentence = format!("{shown} failed in {environment} before");
         return fail(HoldReason::PromotionFailed, &shown, sentence);

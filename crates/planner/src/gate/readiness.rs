@@ -351,6 +351,15 @@ fn rejected_in_source(question: &PromotionQuestion<'_>) -> Option<Hold> {
     })
 }
 
+/// Whether a source environment is ready at a revision, as far as its releases tell.
+fn is_vouched_for(source: &EnvironmentStatus, revision: &str, when: When) -> bool {
+    let targets = source.targets.iter();
+    let fails = |target: &TargetStatus| failed_revision(target) == Some(revision);
+    let is_ready =
+        |target: &TargetStatus| target.ready && target.revision.as_deref() == Some(revision);
+    targets.clone().any(is_ready) && (when == When::AnyTargetReady || !targets.clone().any(fails))
+}
+
 /// How a revision failed in a source environment: it fails now, or it did after it was verified and has not
 /// recovered.
 pub(crate) fn failed_since(
@@ -359,15 +368,9 @@ pub(crate) fn failed_since(
     verified_at: Option<Timestamp>,
     when: When,
 ) -> Option<String> {
-    let targets = source.targets.as_slice();
-    let failing = targets
-        .iter()
-        .find(|it| failed_revision(it) == Some(revision));
-    let is_ready =
-        |target: &TargetStatus| target.ready && target.revision.as_deref() == Some(revision);
-    let is_vouched_for =
-        targets.iter().any(is_ready) && (failing.is_none() || when == When::AnyTargetReady);
-    if is_vouched_for {
+    let mut targets = source.targets.iter();
+    let failing = targets.find(|it| failed_revision(it) == Some(revision));
+    if is_vouched_for(source, revision, when) {
         return None;
     }
     if let Some(target) = failing {

@@ -1,29 +1,24 @@
 //! Takes back a waiting request, or promotions whose change is not merged yet.
 //!
-//! The revision of a cancelled promotion is not proposed again until a person requests it. A cancelled
-//! rollback rejects nothing: what runs stays as good as it was. Nor does a cancelled promotion of an older
-//! revision that ran before: it would not be proposed anyway, and people can still roll back to it.
+//! What that means for the revisions of the environment is in `rejected`.
 
 use api::{
     Pipeline, Promotion,
-    pipeline::{EnvironmentStatus, PipelineStatus, Request, RequestKind},
+    pipeline::{PipelineStatus, Request, RequestKind},
 };
 
 use super::{
     Step,
     environment::EnvironmentDecision,
     input::PlanInput,
-    rejected::rejects_revision,
+    rejected::rejected,
     request::{handled, pending, present, refused},
+    withdrawal::CANCELLED,
 };
 use crate::{
-    fold::push_front,
     hold::list,
-    promotion_phase::{is_rollback, is_unmerged, merged_at, name_of, names_revision},
+    promotion_phase::{is_unmerged, merged_at, name_of, names_revision},
 };
-
-/// How the reason of a withdrawal starts that a person asked for.
-const CANCELLED: &str = "Cancelled by ";
 
 /// Who cancelled the promotion, and why, as a sentence; nothing if nobody did.
 pub fn cancellation(promotion: &Promotion) -> Option<&str> {
@@ -79,10 +74,7 @@ pub(super) fn take_back(
             || is_withdrawn_by(input, (&request, &reason), it)
     };
     let taken_back: Vec<_> = named.filter(is_taken_back).collect();
-    let status = input.status(environment);
-    for promotion in &taken_back {
-        reject_or_keep(promotion, status, &mut decision.says.rejected);
-    }
+    decision.says.rejected = rejected(input, environment, &taken_back);
     let open = taken_back.iter().filter(|it| is_unmerged(it));
     decision
         .steps
@@ -165,21 +157,4 @@ fn answer(
         .map(|it| format!("the request for {}", it.revision));
     let parts: Vec<_> = revisions.into_iter().chain(waiting).collect();
     (!parts.is_empty()).then(|| format!("cancelled {}", list(&parts)))
-}
-
-/// The revision of a cancelled promotion is rejected, unless it was to go back. A rollback has rejected what it was to
-/// replace: that is taken back.
-fn reject_or_keep(
-    promotion: &Promotion,
-    status: Option<&EnvironmentStatus>,
-    rejected: &mut Vec<String>,
-) {
-    let spec = &promotion.spec;
-    // What failed its checks stays rejected: otherwise the rollback would be derived again.
-    if is_rollback(promotion) && spec.cause.is_none() {
-        rejected.retain(|it| Some(it) != spec.replaces.as_ref());
-    }
-    if rejects_revision(promotion, status) && !rejected.contains(&spec.revision) {
-        push_front(rejected, &spec.revision);
-    }
 }

@@ -87,7 +87,7 @@ pub(super) fn unchanged(input: &PlanInput<'_>, name: &str) -> EnvironmentPlan {
     }
     EnvironmentPlan {
         ran,
-        rejected: rejected(input, name),
+        rejected: rejected(input, name, &[]),
         last_request: status.and_then(|status| status.last_request.clone()),
         overrides: status.map(|it| it.overrides.clone()).unwrap_or_default(),
         promotion: most_relevant(&here).map(summary),
@@ -174,7 +174,10 @@ pub(super) fn summary(promotion: &Promotion) -> PromotionSummary {
 
 /// The settings for promotions into the environment; none where it is only shown. Settings of the
 /// whole pipeline may hold nothing but the key for its reports.
-fn settings<'a>(input: &PlanInput<'a>, environment: &Environment) -> Option<&'a PromotionSettings> {
+pub(super) fn settings<'a>(
+    input: &PlanInput<'a>,
+    environment: &Environment,
+) -> Option<&'a PromotionSettings> {
     let settings = input.spec.promotion_into(&environment.name)?;
     let is_own = environment.promotion.is_some();
     let has_strategy = !validity::strategies(&settings.strategy).is_empty();

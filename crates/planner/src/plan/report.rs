@@ -7,6 +7,7 @@ use api::{
 
 use super::Plan;
 use crate::{
+    check_definition::is_about_checks,
     conditions::{self, ConditionValue},
     gate::GateAnswer,
     time::Timestamp,
@@ -48,8 +49,12 @@ pub fn apply(plan: &Plan, model: &PipelineStatus, now: Timestamp) -> PipelineSta
 
 /// What the preflight check found, of all environments in one condition.
 fn strategy_problem(status: &PipelineStatus) -> Option<ConditionValue> {
-    let first = status.preflight.values().next()?;
     let all = status.preflight.iter();
+    // What no promotion can succeed with comes before what a check is not measured with.
+    let first = status
+        .preflight
+        .values()
+        .min_by_key(|it| is_about_checks(it))?;
     let all = all.map(|(name, problem)| format!("{name}: {}", problem.message));
     let message = all.collect::<Vec<_>>().join("; ");
     Some(ConditionValue::new("False", &first.reason, message))

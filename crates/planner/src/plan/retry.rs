@@ -6,7 +6,7 @@ use api::{
     promotion::Phase,
 };
 
-use super::{input::PlanInput, site::WantedRevision};
+use super::{environment::settings, input::PlanInput, site::WantedRevision};
 use crate::{
     attempt::CHECK_FAILED,
     checks,
@@ -71,6 +71,8 @@ pub fn retryable(
     if let Some(revision) = checks::checked_revision(&input, environment) {
         return Some(RetryTarget::Checks(revision.to_owned()));
     }
+    let mut environments = input.spec.environments.iter();
+    settings(&input, environments.find(|it| it.name == environment)?)?;
     let here = input.promotions.iter().rev();
     let mut here = here.filter(|it| it.spec.environment == environment);
     let failed = here.find(|it| can_be_retried(&input, it))?;

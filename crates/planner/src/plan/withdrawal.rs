@@ -9,9 +9,15 @@ pub(super) const SITE_GONE: &str = "PlaceGone";
 /// A person requested to go back or to stay.
 pub(crate) const ROLLED_BACK: &str = "RolledBack";
 
-/// The reason of a withdrawal as people read it, as a clause.
+/// How the reason of a withdrawal starts that a person asked for.
+pub(super) const CANCELLED: &str = "Cancelled by ";
+
+/// The reason of a withdrawal as people read it: `cancelled by ann: not yet`, `withdrawn: it is no longer …`.
 pub(crate) fn withdrawal_clause(reason: &str, environment: &str) -> String {
-    match reason {
+    if let Some(by) = reason.strip_prefix(CANCELLED) {
+        return format!("cancelled by {by}");
+    }
+    let because = match reason {
         NO_LONGER_CANDIDATE => format!("it is no longer the next revision of {environment}"),
         SITE_GONE => {
             format!("the pipeline has no environment {environment}, or no such target, any more")
@@ -25,7 +31,8 @@ pub(crate) fn withdrawal_clause(reason: &str, environment: &str) -> String {
             Some((word, sentence)) if is_word(word) => sentence.to_owned(),
             _ => reason.to_owned(),
         },
-    }
+    };
+    format!("withdrawn: {because}")
 }
 
 fn is_word(text: &str) -> bool {
@@ -42,22 +49,25 @@ mod tests {
         for (reason, expected) in [
             (
                 NO_LONGER_CANDIDATE,
-                "it is no longer the next revision of prod",
+                "withdrawn: it is no longer the next revision of prod",
             ),
             (
                 SITE_GONE,
-                "the pipeline has no environment prod, or no such target, any more",
+                "withdrawn: the pipeline has no environment prod, or no such target, any more",
             ),
-            (ROLLED_BACK, "somebody requested a rollback of prod"),
+            (
+                ROLLED_BACK,
+                "withdrawn: somebody requested a rollback of prod",
+            ),
             (
                 STRATEGY_CHANGED,
-                "its strategy was edited, and a promotion with the new one replaces it",
+                "withdrawn: its strategy was edited, and a promotion with the new one replaces it",
             ),
             (
                 "OlderThanRunning: prod runs 2.0.0, which is newer than 1.0.0",
-                "prod runs 2.0.0, which is newer than 1.0.0",
+                "withdrawn: prod runs 2.0.0, which is newer than 1.0.0",
             ),
-            ("Cancelled by ada: not yet", "Cancelled by ada: not yet"),
+            ("Cancelled by ada: not yet", "cancelled by ada: not yet"),
         ] {
             assert_eq!(withdrawal_clause(reason, "prod"), expected);
         }

@@ -815,12 +815,17 @@ fn withdrawn_closes_the_pull_request() {
     check(
         "prod[1.0.0 ok]\npromotion prod 2.0.0 WaitingForMerge withdrawn",
         "open",
-        "ClosePullRequest, Withdrawn/Withdrawn: it was withdrawn: it is no longer the next revision of prod",
+        "ClosePullRequest, Withdrawn/Withdrawn: withdrawn: it is no longer the next revision of prod",
     );
     check(
         "prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval withdrawn",
         "",
-        "Withdrawn/Withdrawn: it was withdrawn: it is no longer the next revision of prod",
+        "Withdrawn/Withdrawn: withdrawn: it is no longer the next revision of prod",
+    );
+    check(
+        "prod{manual}[1.0.0 ok]\npromotion prod 2.0.0 AwaitingApproval cancelled",
+        "",
+        "Withdrawn/Withdrawn: cancelled by ada",
     );
     check(
         "prod[2.0.0 ok]\npromotion prod 2.0.0 Deploying merged 5m withdrawn",

@@ -2,7 +2,7 @@
 
 use api::pipeline::PipelineStatus;
 
-use crate::drawing::draw;
+use crate::drawing::{draw, now};
 
 #[track_caller]
 fn check(drawing: &str, expected: &str) {
@@ -116,7 +116,7 @@ fn says_why_a_promotion_does_not_go_on_and_what_resolves_it() {
         let text = planner::explain(&world.pipeline, &world.model(), &plan);
         let line = format!("  promotion of 2.0.0: {phase:?}\n  because: {said}; {told} [{reason}]");
         assert!(text.contains(&line), "{text}");
-        let stored = planner::apply(&plan, &world.model(), crate::drawing::now());
+        let stored = planner::apply(&plan, &world.model(), now());
         let summary = stored.environments["prod"].promotion.clone().unwrap();
         assert_eq!(summary.reason, Some(reason));
         assert_eq!(summary.message, Some(format!("{said}; {told}")));
@@ -201,6 +201,30 @@ fn what_a_promotion_would_fail_at_is_said_once() {
     );
     let told = "because: there is no Secret a/b [SecretMissing]";
     assert_eq!(planner::preflight_text(&model, "prod", told), None);
+}
+
+/// A check that cannot be measured does not hide what promotions would fail at.
+#[test]
+fn the_condition_names_first_what_a_promotion_would_fail_at() {
+    let world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]");
+    let mut model = world.model();
+    for (environment, reason) in [
+        ("dev", planner::CHECK_HOST_NOT_ALLOWED),
+        ("prod", "TokenRightMissing"),
+        ("staging", "SecretMissing"),
+    ] {
+        let problem = serde_json::json!({"reason": reason, "message": "m"});
+        let problem = serde_json::from_value(problem).unwrap();
+        model.preflight.insert(environment.to_owned(), problem);
+    }
+    let told = || {
+        let status = planner::apply(&world.plan(), &model, now());
+        let mut conditions = status.conditions.into_iter();
+        let condition = conditions.find(|it| it.type_ == "StrategyReady").unwrap();
+        (condition.reason, condition.message)
+    };
+    let text = "dev: m; prod: m; staging: m".to_owned();
+    assert_eq!(told(), ("TokenRightMissing".to_owned(), text));
 }
 
 /// The digest of a promotion is read with its version, as everywhere else.

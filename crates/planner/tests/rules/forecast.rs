@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use api::pipeline::CoveringFreeze;
+use api::{Time, pipeline::CoveringFreeze};
 use proptest::prelude::*;
 
 use crate::{
@@ -125,6 +125,29 @@ fn what_runs_already_hides_nothing_that_soaks() {
         let drawing = format!("{dev} > {prod}");
         assert_eq!(comes(&drawing), ("2.0.0".to_owned(), Some(10)), "{drawing}");
     }
+}
+
+/// Of two Freezes that overlap the first one is told, then the other one: both until the second one ends.
+#[test]
+fn a_time_is_told_once_for_each_gate() {
+    let mut world = draw("dev[2.0.0 ok 10m] > prod{soak 30m}[1.0.0 ok]");
+    let minutes = |it: i64| now() + jiff::SignedDuration::from_mins(it);
+    let freeze = |name: &str, from: i64, until: i64| CoveringFreeze {
+        name: name.to_owned(),
+        environments: vec!["prod".to_owned()],
+        times: api::freeze::FreezeTimes {
+            not_before: Some(Time(minutes(from))),
+            not_after: Some(Time(minutes(until))),
+            ..Default::default()
+        },
+        ..CoveringFreeze::default()
+    };
+    world.pipeline.status.as_mut().unwrap().freezes =
+        vec![freeze("a", -5, 60), freeze("b", 15, 120)];
+    let waits = forecast(&world).waits;
+    let waits = waits.iter().map(|it| (it.gate.as_str(), it.until));
+    let waits: Vec<_> = waits.collect();
+    assert_eq!(waits, [("soak", minutes(20)), ("freeze", minutes(120))]);
 }
 
 /// Before the freeze ends, dev is back at what prod runs, which withdraws the promotion.

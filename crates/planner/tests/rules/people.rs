@@ -123,6 +123,17 @@ fn a_promotion_that_ended_without_an_outcome_says_why() {
     );
     let lost = planner::ended_because(&world.promotions[1], &[]);
     assert_eq!(lost, Some(format!("replaced by {successor}")));
+    // Another tenant's pipeline has the same name.
+    let mut promotions = world.promotions.clone();
+    let mut theirs = promotions[3].clone();
+    theirs.metadata.namespace = Some("theirs".to_owned());
+    theirs.spec.version = "3.0.0".to_owned();
+    promotions.insert(0, theirs);
+    let ended = planner::ended_because(&world.promotions[1], &promotions);
+    assert_eq!(
+        ended.as_deref(),
+        Some("replaced by 2.0.0, requested by ann")
+    );
 }
 
 #[test]
@@ -132,7 +143,7 @@ fn explain_says_why_the_last_promotion_was_withdrawn() {
     let model = planner::apply(&world.plan(), &world.model(), now());
     let text = planner::explain(&world.pipeline, &model, &world.plan());
     let line = "  promotion of 2.0.0: Withdrawn\n  \
-                because: it was withdrawn: it is no longer the next revision of prod [Withdrawn]";
+                because: withdrawn: it is no longer the next revision of prod [Withdrawn]";
     assert!(text.contains(line), "{text}");
     let message = planner::environment_message(model.environments.get("prod"));
     assert_eq!(message, None, "that says nothing about what runs");
@@ -164,6 +175,28 @@ fn what_only_people_change_is_not_waited_for() {
         matches!(completion, Completion::InProgress(_)),
         "{completion:?}"
     );
+    // So is one for another environment.
+    let mut retried = planned(rolled_back);
+    let retry = draw("dev[2.0.0 ok] > prod[1.0.0 ok]\nrequest dev Retry - r2").model();
+    retried.pipeline.status.as_mut().unwrap().requests = retry.requests;
+    let completion = planner::completion(&retried.pipeline, &retried.model(), None, None);
+    let expected = "a request for dev is about to be handled".to_owned();
+    assert_eq!(completion, Completion::InProgress(expected));
+    // What runs beside the revision that failed a check may come.
+    let beside = |verdict: &str| {
+        let world = planned(&format!(
+            "dev{{verify smoke}}[2.1.0 ok 5m, 2.0.0 ok] > prod{{any}}[1.0.0 ok]
+             check dev smoke 2.1.0 Failed\ncheck dev smoke 2.0.0 {verdict}"
+        ));
+        let hold = world.model().environments["prod"].hold.clone().unwrap();
+        assert_eq!(hold.reason, "VerificationFailed", "{verdict}");
+        planner::completion(&world.pipeline, &world.model(), None, None)
+    };
+    for (verdict, is_held) in [("Pending", false), ("Running", false), ("Failed", true)] {
+        let completion = beside(verdict);
+        let found = matches!(completion, Completion::Held(_));
+        assert_eq!(found, is_held, "{verdict}: {completion:?}");
+    }
     // Of another environment nothing is known yet.
     let unknown = rolled_back.replace("dev[2.0.0 ok]", "eu[] > dev[2.0.0 ok]");
     let mut world = planned(&unknown);

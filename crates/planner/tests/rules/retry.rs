@@ -37,6 +37,12 @@ fn what_failed_last_can_be_retried() {
             "nothing",
         ),
         ("dev[2.0.0 ok] > prod[2.0.0 ok]".to_owned(), "nothing"),
+        // Nothing is promoted there any more.
+        (
+            "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Failed because StrategyChanged\nwithout promotion"
+                .to_owned(),
+            "nothing",
+        ),
         // A rollback that failed is tried again while what it was to replace runs.
         (
             format!("dev[3.0.0 ok] > prod[3.0.0 ok]\n{failed} asked r0 back instead 3.0.0"),

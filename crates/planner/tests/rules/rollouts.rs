@@ -10,6 +10,7 @@ use api::{
 use planner::{ObservedPullRequest, RolloutState};
 use serde_json::json;
 
+use crate::{attempt::next_of, drawing::draw};
 use fleet::Fleet;
 
 fn rollout(value: serde_json::Value) -> Rollout {
@@ -163,6 +164,17 @@ fn a_rejected_rollout_starts_nothing_more_although_its_first_batch_landed() {
     assert_eq!(fleet.world.model().environments["prod"].rejected, ["2.0.0"]);
     let text = fleet.environment_hold_text();
     assert!(text.starts_with("ada rejected 2.0.0 in prod"), "{text}");
+}
+
+/// As of any other promotion whose change is in git: the checks say how it ends.
+#[test]
+fn a_rollout_that_is_everywhere_can_no_longer_be_rejected() {
+    let drawing = "prod{verify smoke}[2.0.0 ok, 2.0.0 ok]
+         promotion prod 2.0.0 Verifying merged 5m rejected-by ann";
+    let mut world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
+    let promotion = world.promotions.last_mut().unwrap();
+    promotion.spec.rollout = Some(Rollout::default());
+    assert_eq!(next_of(&world, "").status.phase, Some(Phase::Verifying));
 }
 
 #[test]

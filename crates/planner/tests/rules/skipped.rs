@@ -160,6 +160,15 @@ fn what_a_request_need_not_wait_for_is_told_without_a_caution() {
         )],
         None,
     );
+    // It fails on another target, but one that is ready vouches for it.
+    let elsewhere = "dev[2.0.0 ok, 1.0.0 broken failed 2.0.0] > prod{any, manual}[1.0.0 ok]";
+    check(&format!("{elsewhere}\n{UNDER_WAY}"), &[], None);
+    // What this very promotion failed at.
+    check(
+        &format!("dev[2.0.0 ok] > prod{{manual}}[1.0.0 ok]\nfails prod 2.0.0 5m\n{UNDER_WAY}"),
+        &[],
+        None,
+    );
     // That its strategy was edited says nothing about a revision.
     check(
         &format!(

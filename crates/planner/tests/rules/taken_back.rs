@@ -139,6 +139,98 @@ fn of_two_sites_the_one_that_goes_back_keeps_it_rejected() {
     assert_eq!(rejected("Abandoned rejected-by ann"), nothing);
 }
 
+/// What a merged rollback left stays rejected until it is merged again.
+#[test]
+fn what_a_merged_rollback_left_stays_rejected() {
+    let rejected = |lines: &str| {
+        let world = draw(&format!("dev[2.0.0 ok] > prod{lines}"));
+        let model = planner::apply(&world.plan(), &world.model(), now());
+        let next = planner::plan(&world.pipeline, &model, &world.promotions, now());
+        next.environments["prod"].rejected.clone()
+    };
+    let back = "promotion prod 2.0.0 Succeeded merged 20m instead 1.0.0
+         promotion prod 1.0.0 #1 Succeeded merged 10m asked r1 back instead 2.0.0";
+    // A request to go to it again, taken up or taken back.
+    for (end, expected) in [
+        ("AwaitingApproval", &[][..]),
+        ("AwaitingApproval rejected-by bob", &["2.0.0"]),
+        ("Abandoned rejected-by bob", &["2.0.0"]),
+        ("Withdrawn cancelled", &["2.0.0"]),
+    ] {
+        let drawing = format!(
+            "{{manual}}[1.0.0 ok]\nran prod 1.0.0 2.0.0\n{back}
+             promotion prod 2.0.0 #1 {end} asked r2 back instead 1.0.0"
+        );
+        assert_eq!(rejected(&drawing), expected, "{end}");
+    }
+    // It was merged while a person took it back: it was restored until that was seen.
+    for late in ["rejected-by bob", "cancelled"] {
+        let merged = format!("\nran prod 2.0.0 1.0.0\n{back} {late}");
+        assert_eq!(rejected(&format!("[1.0.0 ok]{merged}")), ["2.0.0"]);
+        let deploying = merged.replace("#1 Succeeded", "#1 Deploying");
+        assert_eq!(rejected(&format!("[2.0.0 ok]{deploying}")), ["2.0.0"]);
+        let again = "promotion prod 2.0.0 #1 WaitingForMerge asked r2 instead 1.0.0";
+        let nothing: [&str; 0] = [];
+        assert_eq!(rejected(&format!("[1.0.0 ok]{merged}\n{again}")), nothing);
+    }
+    // A target that cannot be read is recorded at it, and a second rollback is taken back.
+    assert_eq!(
+        rejected(&format!(
+            "[1.0.0 ok, 2.0.0 unreachable]\nran prod 2.0.0 1.0.0 0.9.0\nrejected prod 2.0.0\n{back}
+             promotion prod 0.9.0 Abandoned rejected-by bob asked r2 back instead 2.0.0"
+        )),
+        ["2.0.0"]
+    );
+}
+
+/// Revisions without an order: what came there last is what to go back from.
+#[test]
+fn a_rollback_to_what_came_later_rejects_it() {
+    let rejected = |targets: &str, ran: &str, lines: &str| {
+        let world = draw(&format!(
+            "dev[b ok] > prod[{targets}]\nran prod {ran}
+             {lines}promotion prod b #1 Abandoned rejected-by ann asked r0 back instead a"
+        ));
+        world.plan().environments["prod"].rejected.clone()
+    };
+    let nothing: [&str; 0] = [];
+    assert_eq!(rejected("a ok", "a b", ""), nothing);
+    // Somebody deployed it to a target after the rollback was requested.
+    assert_eq!(rejected("b ok, a ok", "b a", ""), ["b"]);
+    // Somebody rolled back from it before.
+    let left = "promotion prod b Succeeded instead a
+         promotion prod a Succeeded merged 10m asked r1 back instead b\n";
+    assert_eq!(rejected("a ok", "a b", left), ["b"]);
+}
+
+/// A cancellation rejects what it will have rejected once the promotion has ended.
+#[test]
+fn a_cancellation_rejects_what_it_rejects_later() {
+    let rejected = |drawing: &str| {
+        let prod = &draw(drawing).plan().environments["prod"];
+        (!prod.last_request.as_ref().unwrap().refused).then(|| prod.rejected.clone())
+    };
+    // One target goes back: what it left stays rejected.
+    let rollbacks = "dev[2.0.0 ok] > prod{per target}[2.0.0 ok, 1.0.0 ok]
+         ran prod 1.0.0 2.0.0
+         rejected prod 2.0.0
+         promotion prod 1.0.0 WaitingForMerge asked r0 back instead 2.0.0 at - prod-1
+         promotion prod 1.0.0";
+    let cancel = "asked r0 back instead 2.0.0 at - prod-2\nrequest prod Cancel - r1";
+    let stays = Some(vec!["2.0.0".to_owned()]);
+    let merged = format!("{rollbacks} Succeeded merged 5m {cancel}");
+    assert_eq!(rejected(&merged), stays);
+    let both = format!("{rollbacks} WaitingForMerge {cancel}");
+    assert_eq!(rejected(&both), Some(Vec::new()));
+    // What every target runs is not rejected.
+    assert_eq!(
+        rejected(
+            "dev[2.0.0 ok] > prod[2.0.0 broken]\npromotion prod 2.0.0 Running\nrequest prod Cancel - r1"
+        ),
+        Some(Vec::new())
+    );
+}
+
 /// Nobody can go back to what never ran there.
 #[test]
 fn what_never_ran_is_rejected_whatever_the_request_is_called() {

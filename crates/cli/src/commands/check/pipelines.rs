@@ -4,9 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use api::{
     GitopsCluster, Pipeline, conditions,
-    pipeline::{PipelineStatus, PreflightProblem, STRATEGY_READY, TargetProblem},
+    pipeline::{PipelineStatus, STRATEGY_READY, TargetProblem},
 };
 use k8s_openapi::api::core::v1::Secret;
+use planner::is_about_checks;
 
 use super::{
     super::{
@@ -99,10 +100,6 @@ async fn strategies(
         checks.extend(missing_secret(cluster, pipeline, secret, &environments).await?);
     }
     Ok(checks)
-}
-
-fn is_about_checks(problem: &PreflightProblem) -> bool {
-    problem.reason == planner::CHECK_HOST_NOT_ALLOWED
 }
 
 /// What the controller could not find out, where a forge does not tell what a token may do, and what

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{GitopsCluster, Pipeline, pipeline::PreflightProblem};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::ListParams};
-use planner::CHECK_HOST_NOT_ALLOWED;
+use planner::is_about_checks;
 use serde_json::Value;
 
 use super::{
@@ -151,14 +151,14 @@ fn found_by_controller(
     let in_use = planner::strategies_in_use(&live.spec);
     let mut strategies = planner::strategies_in_use(&pipeline.spec);
     strategies.retain(|it| in_use.contains(it));
-    let is_same = |environment: &str, reason: &str| match reason {
+    let is_same = |environment: &str, problem: &PreflightProblem| match problem.reason.as_str() {
         // Missing Secrets are reported already.
         SECRET_MISSING => false,
-        CHECK_HOST_NOT_ALLOWED => pipeline.spec.checks == live.spec.checks,
+        _ if is_about_checks(problem) => pipeline.spec.checks == live.spec.checks,
         _ => strategies.iter().any(|(name, _)| *name == environment),
     };
     let found = status.preflight.iter();
-    let found = found.filter(|(environment, it)| is_same(environment, &it.reason));
+    let found = found.filter(|(environment, it)| is_same(environment, it));
     let finding = |(environment, problem): (&String, &PreflightProblem)| {
         let message = &problem.message;
         let text = format!("the controller found for {environment}: {message}");

@@ -4,6 +4,7 @@
 
 use api::pipeline::{EnvironmentStatus, TargetStatus, When};
 
+use super::is_vouched_for;
 use crate::{
     gate::{GateVerdict, PromotionQuestion},
     hold::{Hold, HoldReason},
@@ -17,7 +18,8 @@ pub(in crate::gate) fn skipped(question: &PromotionQuestion<'_>) -> GateVerdict 
         question.promotion.spec.shown_revision(),
     );
     let failed = |(name, status): (&str, &EnvironmentStatus)| {
-        let sentence = failed(status, revision)
+        let when = question.when(status);
+        let sentence = failed(status, revision, when)
             .map(|because| format!("{shown} failed to deploy in {name}{because}"))
             .or_else(|| {
                 let is_told = is_rejected(status, revision);
@@ -53,8 +55,11 @@ pub(in crate::gate) fn skipped(question: &PromotionQuestion<'_>) -> GateVerdict 
     closed.unwrap_or(GateVerdict::Pass)
 }
 
-/// How its release fails or failed, where it never ran.
-fn failed(status: &EnvironmentStatus, revision: &str) -> Option<String> {
+/// How its release fails, where the environment does not vouch for it, or failed, where it never ran.
+fn failed(status: &EnvironmentStatus, revision: &str, when: When) -> Option<String> {
+    if is_vouched_for(status, revision, when) {
+        return None;
+    }
     let mut targets = status.targets.iter();
     if let Some(target) = targets.find(|it| failed_revision(it) == Some(revision)) {
         let message = failure_message(target).map(|text| format!(": {text}"));

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{GitopsCluster, Pipeline, pipeline::PreflightProblem};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::ListParams};
-use planner::is_about_checks;
+use planner::{CheckUrl, is_about_checks};
 use serde_json::Value;
 
 use super::{
@@ -151,10 +151,18 @@ fn found_by_controller(
     let in_use = planner::strategies_in_use(&live.spec);
     let mut strategies = planner::strategies_in_use(&pipeline.spec);
     strategies.retain(|it| in_use.contains(it));
+    let name = &key(pipeline).1;
+    let [in_file, on_cluster] =
+        [&pipeline.spec, &live.spec].map(|spec| planner::check_urls(name, spec));
+    let has_same_checks = |environment: &str| {
+        let is_own = |it: &&CheckUrl<'_>| it.environment == environment;
+        let in_file = in_file.iter().filter(is_own);
+        in_file.eq(on_cluster.iter().filter(is_own))
+    };
     let is_same = |environment: &str, problem: &PreflightProblem| match problem.reason.as_str() {
         // Missing Secrets are reported already.
         SECRET_MISSING => false,
-        _ if is_about_checks(problem) => pipeline.spec.checks == live.spec.checks,
+        _ if is_about_checks(problem) => has_same_checks(environment),
         _ => strategies.iter().any(|(name, _)| *name == environment),
     };
     let found = status.preflight.iter();

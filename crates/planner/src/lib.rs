@@ -35,6 +35,7 @@ mod attempt;
 pub mod change;
 mod check_definition;
 mod checks;
+mod completion;
 mod conditions;
 mod deployments;
 mod events;
@@ -90,6 +91,7 @@ pub use check_definition::{
     http_url, is_about_checks, prometheus_query,
 };
 pub use checks::{CheckProgress, fold_checks, measures_on, surplus_checks};
+pub use completion::{Completion, completion};
 pub use deployments::{
     DAYS, DeliveryFigures, Deployment, DeploymentKind, delivery_figures, deployments,
 };
@@ -155,7 +157,7 @@ pub use sources::{
 };
 pub use suggestion::{SuggestedAction, suggested_action};
 pub use summary::{
-    Completion, PipelineSummary, Severity, SummaryState, completion, environment_message,
-    environment_state, pipeline_summary, target_state,
+    PipelineSummary, Severity, SummaryState, environment_message, environment_state,
+    pipeline_summary, target_state,
 };
 pub use time::Timestamp;

@@ -200,7 +200,7 @@ fn common(
     let settings = input.settings(environment)?;
     let mut environments = pipeline.spec.environments.iter();
     let environment = environments.find(|it| it.name == environment)?;
-    let next = CandidateSource::new(&input, environment, settings).prospect(|_| false)?;
+    let next = CandidateSource::new(&input, environment, settings, &|_| false).prospect()?;
     Some((next.revision, Some(next.version)))
 }
 

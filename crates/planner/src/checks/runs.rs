@@ -341,7 +341,8 @@ pub fn measures_on(pipeline: &Pipeline, run: &CheckRun, now: Timestamp) -> bool 
     let environments = pipeline.spec.environments.iter();
     let mut sources = environments.filter_map(|environment| {
         let settings = input.settings(&environment.name)?;
-        Some(CandidateSource::new(&input, environment, settings))
+        let source = CandidateSource::new(&input, environment, settings, &|_| false);
+        Some(source)
     });
     let is_soaking = |votes: &SourceVotes<'_>| {
         votes.source.name == spec.environment && votes.is_soaking(&spec.revision)

@@ -39,8 +39,8 @@ fn ask(source: &CandidateSource<'_>) -> GateVerdict {
             shared.map(|revision| hold(votes, &votes.shown(revision), votes.all_opens_at()))
         }
         When::AnyTargetReady => {
-            let oldest = votes.checked().into_iter().min_by_key(|it| it.since);
-            oldest.map(|vote| hold(votes, &vote.shown(), votes.opens_at(&vote)))
+            let next = votes.soaking_vote();
+            next.map(|vote| hold(votes, &vote.shown(), votes.opens_at(&vote)))
         }
     };
     hold.into()

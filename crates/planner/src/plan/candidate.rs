@@ -1,10 +1,7 @@
 //! Which revision an environment should get next: what the source environment runs, or what the
 //! pipeline's source proposes.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    time::Duration,
-};
+use std::{collections::BTreeSet, time::Duration};
 
 use api::{
     Pipeline,
@@ -59,13 +56,15 @@ pub(crate) enum CandidateSource<'a> {
 }
 
 impl<'a> CandidateSource<'a> {
+    /// `runs` says whether every site of the environment runs a revision.
     pub(crate) fn new(
         input: &PlanInput<'a>,
         environment: &Environment,
         settings: &PromotionSettings,
+        runs: &dyn Fn(&str) -> bool,
     ) -> Self {
         let sources = sources(input.spec, &environment.name);
-        let votes = |source| SourceVotes::new(input, source, settings);
+        let votes = |source| SourceVotes::new(input, source, settings, runs);
         match sources.as_slice() {
             [source] => Self::Environment(votes(source)),
             [] => Self::of_pipeline(input, environment),
@@ -113,24 +112,31 @@ impl<'a> CandidateSource<'a> {
     /// The revision that the environment gets next once its source passes the gates: the newest that the
     /// source has, whether or not it is ready or has soaked. Where one ready target is enough, what the
     /// environment runs already is left out if there is another.
-    pub(crate) fn prospect(&self, runs: impl Fn(&str) -> bool) -> Option<Candidate<'a>> {
+    pub(crate) fn prospect(&self) -> Option<Candidate<'a>> {
         match self {
-            Self::Environment(votes) => votes.prospect(runs),
+            Self::Environment(votes) => votes.prospect(),
             Self::Environments(sources) => sources.prospect(),
             _ => self.candidate(),
         }
     }
 
-    /// A revision that may soak: one that does not run yet, if there is one. Nothing where that is the prospect.
-    pub(super) fn soaking_revision(&self, runs: impl Fn(&str) -> bool) -> Option<&'a str> {
+    /// The revision of which the gate `soak` tells, where that may be another than the prospect.
+    pub(super) fn soaking_revision(&self) -> Option<&'a str> {
         match self {
             Self::Environment(votes) if votes.when == When::AnyTargetReady => {
-                let checked: Vec<&str> = votes.checked().iter().map(|it| it.revision).collect();
-                let comes = checked.iter().find(|it| !runs(it));
-                comes.or(checked.first()).copied()
+                Some(votes.soaking_vote()?.revision)
             }
             _ => None,
         }
+    }
+
+    /// When the next revision has soaked, also one that the environment runs already.
+    pub(super) fn next_soaked_at(&self) -> Option<Timestamp> {
+        let Self::Environment(votes) = self else {
+            return None;
+        };
+        let soaked = votes.checked().into_iter().map(|it| votes.opens_at(&it));
+        soaked.filter(|at| *at > votes.now).min()
     }
 
     /// The revision of which the gate `verified` tells, where that may be another than the prospect.
@@ -161,6 +167,8 @@ pub(crate) struct SourceVotes<'a> {
     /// What is reported about the environment without naming a target.
     pub(crate) reported: Option<&'a ReportedRevision>,
     pub(crate) when: When,
+    /// What every site of the environment runs already.
+    settled: BTreeSet<&'a str>,
     pub(super) soak: Duration,
     pub(crate) now: Timestamp,
 }
@@ -185,16 +193,27 @@ impl TargetVote<'_> {
 }
 
 impl<'a> SourceVotes<'a> {
-    fn new(input: &PlanInput<'a>, source: &'a Environment, settings: &PromotionSettings) -> Self {
+    fn new(
+        input: &PlanInput<'a>,
+        source: &'a Environment,
+        settings: &PromotionSettings,
+        runs: &dyn Fn(&str) -> bool,
+    ) -> Self {
         let targets = input.targets(&source.name);
         let status = input.status(&source.name);
+        let reported = status.and_then(|status| status.reported.as_ref());
+        let revisions = targets.iter().filter_map(|it| it.revision.as_deref());
+        let mut settled: BTreeSet<_> = revisions.collect();
+        settled.extend(reported.map(|it| it.revision.as_str()));
+        settled.retain(|it| runs(it));
         let soak = settings.soak.as_ref();
         Self {
             pipeline: input.pipeline,
             model: input.model,
             source,
             targets,
-            reported: status.and_then(|status| status.reported.as_ref()),
+            reported,
+            settled,
             when: settings.when.unwrap_or_else(|| default_when(targets)),
             soak: soak.map_or(Duration::ZERO, |soak| soak.length()),
             now: input.now,
@@ -243,17 +262,13 @@ impl<'a> SourceVotes<'a> {
 
     /// The newest revision of the source: of its ready targets, where one is enough and there is one, else
     /// of all of them.
-    fn prospect(&self, runs: impl Fn(&str) -> bool) -> Option<Candidate<'a>> {
+    fn prospect(&self) -> Option<Candidate<'a>> {
         let mut ready = match self.when {
             When::AnyTargetReady => self.newest_first(),
             When::AllTargetsReady => Vec::new(),
         };
         // Stable: the newest of the others is first.
-        let mut known = BTreeMap::new();
-        ready.sort_by_cached_key(|vote| {
-            let revision = vote.revision;
-            *known.entry(revision).or_insert_with(|| runs(revision))
-        });
+        ready.sort_by_key(|vote| self.settled.contains(vote.revision));
         let ready = ready.into_iter().next();
         let all = self.targets.iter().filter_map(|target| self.vote(target));
         let newest = all.max_by(|one, other| version_order::total(&one.shown(), &other.shown()));
@@ -294,6 +309,12 @@ impl<'a> SourceVotes<'a> {
         let mut votes = self.newest_first();
         votes.retain(|it| self.checks(it.revision).have_passed());
         votes
+    }
+
+    /// The vote that soaks next: the oldest for a revision that does not run everywhere yet, if there is one.
+    pub(crate) fn soaking_vote(&self) -> Option<TargetVote<'a>> {
+        let votes = self.checked().into_iter();
+        votes.min_by_key(|it| (self.settled.contains(it.revision), it.since))
     }
 
     /// When a revision has soaked.

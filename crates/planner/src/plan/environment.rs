@@ -232,7 +232,7 @@ impl SitePlanner<'_> {
         let prospect = || self.prospect.as_ref().map(|it| it.revision.as_str());
         let runs = |revision: &str| self.sites.iter().all(|site| site.runs(revision));
         let revision = match hold.reason {
-            HoldReason::Soaking => self.source.soaking_revision(runs).or_else(prospect),
+            HoldReason::Soaking => self.source.soaking_revision().or_else(prospect),
             _ if is_about_checks(hold) => self.source.checked_revision().or_else(prospect),
             _ => None,
         };
@@ -257,7 +257,8 @@ impl SitePlanner<'_> {
     /// a hold itself. The answers are about what is under way, where there is something.
     fn hold_newer(&self, hold: Option<Hold>, decision: &mut EnvironmentDecision) {
         let Some(hold) = hold else { return };
-        decision.says.requeue_at = hold.opens_at;
+        let times = [hold.opens_at, self.source.next_soaked_at()];
+        decision.says.requeue_at = times.into_iter().flatten().min();
         let is_passed = is_about_checks(&hold) && self.is_under_way(decision);
         if decision.says.hold.is_some() || is_passed {
             return;

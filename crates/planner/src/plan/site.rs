@@ -91,15 +91,15 @@ impl<'a> SitePlanner<'a> {
         environment: &'a Environment,
         settings: &'a PromotionSettings,
     ) -> Self {
-        let source = CandidateSource::new(input, environment, settings);
         let sites = input.sites(&environment.name, settings);
         let run = |revision: &str| sites.iter().all(|site| site.runs(revision));
+        let source = CandidateSource::new(input, environment, settings, &run);
         Self {
             input,
             environment,
             settings,
             candidate: source.candidate(),
-            prospect: source.prospect(run),
+            prospect: source.prospect(),
             sites,
             source,
         }

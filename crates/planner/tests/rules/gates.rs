@@ -1,7 +1,7 @@
 //! Every gate: when it passes, waits and fails, and what is asked again of a promotion under way.
 
 use api::pipeline::FailedRelease;
-use planner::{GateVerdict, HoldReason, gate_names, holds_requests};
+use planner::{GateVerdict, HoldReason, Timestamp, gate_names, holds_requests};
 
 use crate::{
     attempt::next_of,
@@ -311,6 +311,26 @@ fn the_status_has_the_gates_that_are_closed() {
     assert_eq!(told, expected);
     let plan = planner::plan(&world.pipeline, &status, &world.promotions, now());
     assert_eq!(planner::apply(&plan, &status, now()), status);
+}
+
+/// What prod runs has been there for longer, and comes no more.
+#[test]
+fn the_hold_is_about_the_revision_that_comes() {
+    let world = draw("dev[2.0.0 ok 10m, 1.0.0 ok 15m] > prod{any, soak 1h}[1.0.0 ok]");
+    assert_eq!(answers(&world), "2.0.0, soak wait Soaking");
+    let plan = world.plan();
+    let prod = &plan.environments["prod"];
+    let hold = prod.hold.clone().unwrap();
+    let minutes = |at: Timestamp| (at - now()).total(jiff::Unit::Minute).unwrap();
+    assert_eq!(
+        (hold.sentence.as_str(), hold.opens_at.map(minutes)),
+        (
+            "2.0.0 has not been ready in dev for long enough",
+            Some(50.0)
+        )
+    );
+    // What is under way may end when the other one has soaked.
+    assert_eq!(prod.requeue_at.map(minutes), Some(45.0));
 }
 
 /// What prod runs does not wait for anything: neither to soak in dev, nor for approvals.

@@ -220,6 +220,11 @@ impl<'a> SourceVotes<'a> {
         }
     }
 
+    /// Whether it runs the revision, and every site of the environment does.
+    pub(super) fn is_settled(&self, revision: &str) -> bool {
+        self.settled.contains(revision)
+    }
+
     /// The revision that has been ready for long enough.
     pub(crate) fn candidate(&self) -> Option<Candidate<'a>> {
         match self.when {
@@ -268,7 +273,7 @@ impl<'a> SourceVotes<'a> {
             When::AllTargetsReady => Vec::new(),
         };
         // Stable: the newest of the others is first.
-        ready.sort_by_key(|vote| self.settled.contains(vote.revision));
+        ready.sort_by_key(|vote| self.is_settled(vote.revision));
         let ready = ready.into_iter().next();
         let all = self.targets.iter().filter_map(|target| self.vote(target));
         let newest = all.max_by(|one, other| version_order::total(&one.shown(), &other.shown()));
@@ -314,7 +319,7 @@ impl<'a> SourceVotes<'a> {
     /// The vote that soaks next: the oldest for a revision that does not run everywhere yet, if there is one.
     pub(crate) fn soaking_vote(&self) -> Option<TargetVote<'a>> {
         let votes = self.checked().into_iter();
-        votes.min_by_key(|it| (self.settled.contains(it.revision), it.since))
+        votes.min_by_key(|it| (self.is_settled(it.revision), it.since))
     }
 
     /// When a revision has soaked.

@@ -72,7 +72,10 @@ impl<'a> SourceEnvironments<'a> {
     /// The revision that passes the gates of every source environment.
     pub(crate) fn candidate(&self) -> Option<Candidate<'a>> {
         let common = self.common.iter().find(|it| self.hold(it).is_none())?;
+        let is_settled = |revision| self.all.iter().any(|votes| votes.is_settled(revision));
         let newer = self.newest().filter(|it| it.revision != common.revision);
+        // What a person requested may have failed there, and holds nothing where it runs.
+        let newer = newer.filter(|it| !is_settled(it.revision));
         Some(Candidate {
             verified_at: common.opens_at(),
             newer: newer.and_then(|it| self.hold(it)),

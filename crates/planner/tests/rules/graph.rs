@@ -314,6 +314,11 @@ fn the_checks_of_every_source_must_pass() {
             expected,
         );
     }
+    // A person requested it all the same, and requests the other one now.
+    let failed = "eu[2.0.0 ok] > us{after, verify smoke}[2.0.0 ok] > prod{after eu us}[2.0.0 ok]
+         left eu 1.0.0 3h 1h checked\nleft us 1.0.0 3h 1h checked\ncheck us smoke 2.0.0 Failed
+         promotion prod 1.0.0 Running asker ann instead 2.0.0";
+    check_prod(failed, "");
     // What has left counts by what is remembered.
     let moved = "eu{verify smoke}[3.0.0 ok] > us{after}[2.0.0 ok] > prod{after eu us}[1.0.0 ok]";
     check_prod(

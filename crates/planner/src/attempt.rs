@@ -65,6 +65,9 @@ pub const BRANCH_CHANGED_BY_OTHERS: &str = "BranchChangedByOthers";
 /// The reason of a promotion whose tag somebody else moved.
 pub const TAG_CHANGED_BY_OTHERS: &str = "TagChangedByOthers";
 
+/// The reason of a strategy whose Secret does not exist.
+pub const SECRET_MISSING: &str = "SecretMissing";
+
 /// The next action of a promotion.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AttemptPlan {

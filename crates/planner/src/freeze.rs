@@ -108,6 +108,17 @@ pub fn freeze_state(spec: &FreezeSpec, at: Timestamp) -> FreezeState {
     }
 }
 
+/// Whether a Freeze that replaces another one ends earlier, or lets more pass: then people end the other one first.
+pub fn weakens_freeze(before: &FreezeSpec, after: &FreezeSpec) -> bool {
+    let end = |spec: &FreezeSpec| {
+        let end = spec.not_after.as_ref();
+        end.map_or(Timestamp::MAX, |end| end.0)
+    };
+    let (before_allows, after_allows) = (before.times().allow, after.times().allow);
+    let mut new = after_allows.iter().filter(|it| !before_allows.contains(it));
+    end(after) < end(before) || new.next().is_some()
+}
+
 /// When a Freeze that is open closes, if that is within a year.
 fn closes_at(freeze: &CoveringFreeze, at: Timestamp) -> Option<Timestamp> {
     let schedule = Schedule::of(freeze)?;

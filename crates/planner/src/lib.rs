@@ -80,11 +80,11 @@ pub use attempt::{
     AttemptInput, AttemptPlan, BRANCH_CHANGED_BY_OTHERS, CHANGE_DIFFERS, CHECK_FAILED,
     DEPLOY_FAILED, ExternalAction, Failure, FeedbackUpdate, MERGE_NOT_ALLOWED,
     MERGE_QUEUE_REQUIRED, NOT_MERGEABLE, NOTHING_REPORTS, ObservedPullRequest, Outcome,
-    PromotionProblem, PullRequestLookup, Remedy, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
-    WantedComment, attempt, conclude, feedback_update, freeze_hold, is_first_refusal,
-    is_resolved_by_repository_edit, must_read_change, observed_after_failed_lookup,
-    promotion_caution, promotion_problem, pull_request_lookup, replaceable_digests, skipped_gates,
-    status_after_failed_lookup, with_change,
+    PromotionProblem, PullRequestLookup, Remedy, SECRET_MISSING, STRATEGY_CHANGED,
+    TAG_CHANGED_BY_OTHERS, WantedComment, attempt, conclude, feedback_update, freeze_hold,
+    is_first_refusal, is_resolved_by_repository_edit, must_read_change,
+    observed_after_failed_lookup, promotion_caution, promotion_problem, pull_request_lookup,
+    replaceable_digests, skipped_gates, status_after_failed_lookup, with_change,
 };
 pub use check_definition::{
     CHECK_HOST_NOT_ALLOWED, CheckUrl, check_problem, check_urls, condition_of, condition_text,
@@ -105,6 +105,7 @@ pub use forecast::{
 };
 pub use freeze::{
     FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze, unknown_environment,
+    weakens_freeze,
 };
 pub use gate::{
     GateAnswer, GateVerdict, SkippedGate,

@@ -243,8 +243,20 @@ pub(super) async fn freeze(arguments: &FreezeArguments, out: &mut dyn Write) -> 
     let author = author.map(|name| (AUTHOR_ANNOTATION.to_owned(), name));
     freeze.metadata.annotations = author.map(|author| [author].into());
     let what = stop.description();
-    let replaced = write(&stop.api(), &freeze).await;
-    let replaced = replaced.map_err(|error| cluster_error(&format!("freeze {what}"), error))?;
+    let freezes = stop.api();
+    let failed = |error| cluster_error(&format!("freeze {what}"), error);
+    let before = freezes.get_opt(&name).await.map_err(failed)?;
+    if let Some(before) = before.filter(|it| planner::weakens_freeze(&it.spec, &freeze.spec)) {
+        let FreezeSpec {
+            reason, not_after, ..
+        } = &before.spec;
+        bail!(
+            "{what} is frozen already {}: {}; end that with `sluice thaw` first",
+            end(not_after.as_ref()),
+            clean(reason)
+        );
+    }
+    let replaced = write(&freezes, &freeze).await.map_err(failed)?;
     writeln!(
         out,
         "froze {what} {}: nothing is pushed, opened, merged or sent, except rollbacks",

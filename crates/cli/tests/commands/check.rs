@@ -55,6 +55,36 @@ async fn check_names_everything_that_is_missing() {
     );
 }
 
+/// The controller looks for a missing Secret once a minute.
+#[tokio::test]
+async fn a_secret_that_was_created_since_is_no_failure() {
+    let cluster = TestCluster::new().await;
+    put(&cluster, &cluster_object("True")).await;
+    let missing = json!({"reason": "SecretMissing", "message": "there is no Secret default/git"});
+    cluster
+        .set_status(json!({"preflight": {"prod": missing}}))
+        .await;
+    let found = "there is no Secret default/git [SecretMissing]";
+    for (mark, text, code) in [
+        ("✖", found.to_owned(), 1),
+        (
+            "!",
+            format!(
+                "the Secret exists by now, and the controller looks again within a minute: {found}"
+            ),
+            0,
+        ),
+    ] {
+        let output = cluster.run(&["check", "web"]).await;
+        let expected = format!("{mark} pipeline default/web, promotions into prod: {text}");
+        assert!(output.out.contains(&expected), "{}", output.out);
+        assert_eq!(output.code, code, "{}", output.out);
+        for name in ["git", "hmac"] {
+            put(&cluster, &secret(name)).await;
+        }
+    }
+}
+
 /// Repositories and forges are what the controller found.
 #[tokio::test]
 async fn check_shows_what_the_controller_found() {

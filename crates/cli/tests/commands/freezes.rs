@@ -31,15 +31,20 @@ async fn freeze_and_thaw_a_pipeline() {
         (spec.pipelines.as_slice(), spec.environments.as_slice()),
         (&["web".to_owned()][..], &["prod".to_owned()][..])
     );
-    // Again: the same Freeze with a new end.
-    let again = cluster
-        .run(&["freeze", "web", "-e", "prod", "--until", "2h"])
-        .await;
+    // Nobody ends the freeze of somebody else by the way.
+    let shorter = ["freeze", "web", "-e", "prod", "--until", "2h"];
+    let refused = cluster.run(&shorter).await;
+    assert_eq!(refused.code, 1, "{}", refused.out);
+    let there = "prod of web is frozen already until `sluice thaw`: incident 7; end that with \
+                 `sluice thaw` first";
+    assert!(refused.err.contains(there), "{}", refused.err);
+    // Again: the same Freeze with another reason.
+    let again = cluster.run(&["freeze", "web", "-e", "prod"]).await;
     assert_eq!(again.code, 0, "{}", again.err);
     let replaced = "this replaces the freeze until `sluice thaw`: incident 7";
     assert!(again.out.contains(replaced), "{}", again.out);
     let all = freezes(&cluster).await;
-    assert!(all.len() == 1 && all[0].spec.not_after.is_some());
+    assert!(all.len() == 1 && all[0].spec.not_after.is_none());
     let listed = cluster.run(&["get", "freezes"]).await;
     for word in ["closed", "web/prod", "stopped with sluice freeze"] {
         assert!(listed.out.contains(word), "{}", listed.out);

@@ -7,7 +7,7 @@ use std::{collections::BTreeMap, sync::Arc, time::Duration};
 use api::{names::HOST_ANNOTATION, reference::LocalReference};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, ResourceExt};
-use planner::Failure;
+use planner::{Failure, SECRET_MISSING};
 use runtime::{ObjectKey, TtlCache};
 use tokio::time::timeout;
 
@@ -71,7 +71,7 @@ impl SecretReader {
     async fn get(&self, key: &ObjectKey) -> Result<SecretContents, Failure> {
         if key.name.is_empty() {
             let text = "the secretRef has no name; name the Secret with the credentials";
-            return Err(needs_edit("SecretMissing", text));
+            return Err(needs_edit(SECRET_MISSING, text));
         }
         let api: Api<Secret> = Api::namespaced(self.hub.clone(), &key.namespace);
         let name = &key.name;
@@ -80,7 +80,7 @@ impl SecretReader {
             Ok(Ok(Some(secret))) => secret,
             Ok(Ok(None)) => {
                 let text = format!("there is no Secret {key}; create it with the credentials");
-                return Err(needs_edit("SecretMissing", text));
+                return Err(needs_edit(SECRET_MISSING, text));
             }
             Ok(Err(kube::Error::Api(refusal))) if matches!(refusal.code, 401 | 403) => {
                 let text = format!("reading the Secret {key} is not allowed; allow `get` on it");

@@ -9,7 +9,7 @@ use crate::{conditions::cut, hold::HoldReason, plan::successor};
 
 use super::{
     BRANCH_CHANGED_BY_OTHERS, CHECK_FAILED, DEPLOY_FAILED, MERGE_NOT_ALLOWED, MERGE_QUEUE_REQUIRED,
-    NOT_MERGEABLE, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
+    NOT_MERGEABLE, SECRET_MISSING, STRATEGY_CHANGED, TAG_CHANGED_BY_OTHERS,
 };
 
 /// The longest message, in bytes.
@@ -75,7 +75,7 @@ fn resolution(phase: Phase, reason: &str) -> Option<&'static str> {
         }
         DEPLOY_FAILED => "resolved by mending the deployment, or by a newer revision",
         // The message says that it is to be created.
-        "SecretMissing" => return None,
+        SECRET_MISSING => return None,
         "SecretForbidden" | "InvalidCredentials" => {
             "resolved by writing the Secret that secretRef names, with the keys the strategy needs"
         }

@@ -82,7 +82,12 @@ pub(super) fn take_back(
             name: name_of(it),
             reason: reason.clone(),
         }));
-    decision.says.last_request = Some(match answer(input, environment, &request, &taken_back) {
+    let is_skipped = |it: &&Promotion| decision.says.rejected.contains(&it.spec.revision);
+    let effect = taken_back.iter().any(is_skipped);
+    let effect = effect.then(|| not_promoted_again(environment));
+    let answer = answer(input, environment, &request, &taken_back);
+    let answer = answer.map(|text| text + &effect.unwrap_or_default());
+    decision.says.last_request = Some(match answer {
         Some(text) => handled(input, environment, &request, (None, &text)),
         None => {
             let text = nothing_to_cancel(input, environment);
@@ -110,6 +115,10 @@ fn is_withdrawn_by(
         .zip(request.at.as_ref())
         .is_some_and(|(ended, at)| ended.0 < at.0);
     withdrawn.is_some_and(|it| it.reason == reason) && !has_ended_before && sites.any(is_last)
+}
+
+fn not_promoted_again(environment: &str) -> String {
+    format!("; it is not promoted into {environment} again until somebody requests it")
 }
 
 fn nothing_to_cancel(input: &PlanInput<'_>, environment: &str) -> String {

@@ -350,7 +350,7 @@ fn a_promotion_that_is_not_merged_can_be_cancelled() {
             ),
             "withdraw prod 2.0.0: Cancelled by ada
              prod rejects 2.0.0
-             prod request r1: cancelled 2.0.0",
+             prod request r1: cancelled 2.0.0; it is not promoted into prod again until somebody requests it",
         );
     }
     check_plan(
@@ -366,7 +366,7 @@ fn a_promotion_that_is_not_merged_can_be_cancelled() {
         "dev[2.0.0 ok] > prod[1.0.0 ok]\npromotion prod 2.0.0 Running cancelled\nrequest prod Cancel - r1",
         "prod: Rejected: 2.0.0 was cancelled in prod by ada; resolved by a newer revision or a request for 2.0.0
          prod rejects 2.0.0
-         prod request r1: cancelled 2.0.0",
+         prod request r1: cancelled 2.0.0; it is not promoted into prod again until somebody requests it",
     );
 }
 
@@ -380,7 +380,7 @@ fn what_was_cancelled_before_is_not_cancelled_again() {
          request prod Cancel - r1",
         "withdraw prod 3.0.0: Cancelled by ada
          prod rejects 3.0.0 2.0.0
-         prod request r1: cancelled 3.0.0",
+         prod request r1: cancelled 3.0.0; it is not promoted into prod again until somebody requests it",
     );
     check_plan(
         "dev[1.0.0 ok] > prod[1.0.0 ok]
@@ -417,7 +417,7 @@ fn a_cancelled_promotion_of_an_older_revision_rejects_nothing() {
          request prod Cancel - r1",
         "withdraw prod 2.0.0: Cancelled by ada
          prod rejects 2.0.0
-         prod request r1: cancelled 2.0.0",
+         prod request r1: cancelled 2.0.0; it is not promoted into prod again until somebody requests it",
     );
 }
 

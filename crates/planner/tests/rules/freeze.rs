@@ -708,6 +708,26 @@ fn a_list_shows_what_a_freeze_says_now() {
 }
 
 #[test]
+fn a_freeze_is_not_replaced_by_one_that_ends_earlier_or_lets_more_pass() {
+    let (early, late) = ("2027-01-15T09:00:00Z", "2027-01-16T09:00:00Z");
+    let until = |end: &str| json!({"reason": "r", "notAfter": end});
+    let (open, strict) = (json!({"reason": "r"}), json!({"reason": "r", "allow": []}));
+    for (before, after, expected) in [
+        (open.clone(), until(late), true),
+        (until(late), until(early), true),
+        (strict.clone(), open.clone(), true),
+        (until(early), until(late), false),
+        (until(late), open.clone(), false),
+        (open.clone(), strict, false),
+        (open.clone(), open, false),
+    ] {
+        let [before, after] = [before, after].map(|it| serde_json::from_value(it).unwrap());
+        let weakens = planner::weakens_freeze(&before, &after);
+        assert_eq!(weakens, expected, "{before:?} {after:?}");
+    }
+}
+
+#[test]
 fn an_environment_that_no_pipeline_has_is_found() {
     let [one, other] = ["dev[1 ok] > prod[1 ok]", "dev[1 ok] > live[1 ok]"].map(draw);
     let pipelines = [&one.pipeline, &other.pipeline];

@@ -269,7 +269,7 @@ fn a_cancelled_promotion_keeps_what_was_rejected() {
          promotion prod 2.0.0 WaitingForMerge instead 1.0.0\nrequest prod Cancel - r1",
         "withdraw prod 2.0.0: Cancelled by ada
          prod rejects 2.0.0 1.0.0 0.9.0
-         prod request r1: cancelled 2.0.0",
+         prod request r1: cancelled 2.0.0; it is not promoted into prod again until somebody requests it",
     );
 }
 

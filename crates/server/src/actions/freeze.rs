@@ -134,6 +134,14 @@ async fn create_or_update(app_state: &AppState, freeze: &Freeze) -> Result<Freez
         Err(kube::Error::Api(refusal)) if refusal.is_already_exists() => {}
         created => return Ok(created?),
     }
+    let before = freezes.get(&key.name).await?;
+    if planner::weakens_freeze(&before.spec, &freeze.spec) {
+        let detail = format!(
+            "the freeze {} is stricter ({}); end that first",
+            key.name, before.spec.reason
+        );
+        return Err(Problem::new(StatusCode::CONFLICT, detail));
+    }
     // Of the existing one nothing else can differ: its name is made from the rest.
     let spec = &freeze.spec;
     let spec = json!({"reason": spec.reason, "notAfter": spec.not_after, "allow": spec.allow});

@@ -77,17 +77,21 @@ async fn strategies(
     subject: &str,
 ) -> anyhow::Result<Vec<Check>> {
     let status = pipeline.status.clone().unwrap_or_default();
-    let problems = status.preflight.iter();
-    let mut checks: Vec<Check> = problems
-        .map(|(environment, problem)| {
-            let what = match is_about_checks(problem) {
-                true => "checks of",
-                false => "promotions into",
-            };
-            let text = format!("{} [{}]", problem.message, problem.reason);
-            Check::failed(format!("{subject}, {what} {environment}"), text)
-        })
-        .collect();
+    let mut checks = Vec::new();
+    for (environment, problem) in &status.preflight {
+        let what = match is_about_checks(problem) {
+            true => "checks of",
+            false => "promotions into",
+        };
+        let subject = format!("{subject}, {what} {environment}");
+        let text = format!("{} [{}]", problem.message, problem.reason);
+        let is_over = problem.reason == planner::SECRET_MISSING
+            && has_secrets(cluster, pipeline, environment).await;
+        checks.push(match is_over {
+            true => Check::warning(subject, format!("{LOOKS_AGAIN}: {text}")),
+            false => Check::failed(subject, text),
+        });
+    }
     if !status.preflight.values().all(is_about_checks) {
         return Ok(checks);
     }
@@ -100,6 +104,22 @@ async fn strategies(
         checks.extend(missing_secret(cluster, pipeline, secret, &environments).await?);
     }
     Ok(checks)
+}
+
+/// What is said about a Secret that was created since the controller looked for it.
+const LOOKS_AGAIN: &str =
+    "the Secret exists by now, and the controller looks again within a minute";
+
+/// Whether all Secrets of promotions into an environment exist.
+async fn has_secrets(cluster: &Cluster, pipeline: &Pipeline, environment: &str) -> bool {
+    let api = cluster.api::<Secret>(key(pipeline).0);
+    for (secret, environments) in secrets(pipeline) {
+        let is_needed = environments.contains(&environment);
+        if is_needed && !matches!(api.get_metadata_opt(secret).await, Ok(Some(_))) {
+            return false;
+        }
+    }
+    true
 }
 
 /// What the controller could not find out, where a forge does not tell what a token may do, and what

@@ -6,7 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use api::{GitopsCluster, Pipeline, pipeline::PreflightProblem};
 use k8s_openapi::api::core::v1::Secret;
 use kube::{Api, Client, api::ListParams};
-use planner::{CheckUrl, is_about_checks};
+use planner::{CheckUrl, SECRET_MISSING, is_about_checks};
 use serde_json::Value;
 
 use super::{
@@ -17,9 +17,6 @@ use super::{
 
 /// Kinds that create a Secret of their own name.
 const SECRET_KINDS: [&str; 3] = ["Secret", "SealedSecret", "ExternalSecret"];
-
-/// The reason of the controller for a Secret that does not exist.
-const SECRET_MISSING: &str = "SecretMissing";
 
 /// Objects that a pipeline may name, by kind, namespace and name.
 #[derive(Default)]

@@ -51,10 +51,15 @@ async fn who_may_freeze_stops_and_lets_go_on() {
     let annotations = all[0].metadata.annotations.clone().unwrap();
     assert_eq!(annotations[api::names::AUTHOR_ANNOTATION], "ann");
     assert_eq!(all[0].spec.pipelines, [name]);
+    // Nobody ends the freeze of somebody else by the way.
+    let mut shorter = body.clone();
+    shorter["until"] = json!("2030-01-01T00:00:00Z");
+    let refused = post(&world, "ann", FREEZES, shorter).await;
+    assert_eq!(refused.code, 409, "{}", refused.body);
+    assert!(refused.body.contains("is stricter"), "{}", refused.body);
     // Again: the same Freeze with another reason.
     let mut again = body;
     again["reason"] = json!("incident 8");
-    again["until"] = json!("2030-01-01T00:00:00Z");
     assert_eq!(post(&world, "ann", FREEZES, again).await.code, 201);
     let all = stored(&world).await;
     assert_eq!((all.len(), all[0].spec.reason.as_str()), (1, "incident 8"));

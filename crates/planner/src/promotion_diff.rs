@@ -183,7 +183,13 @@ fn next(pipeline: &Pipeline, environment: &str) -> Option<PromotionDiff> {
         replaces: running.into_iter().flatten().next().map(str::to_owned),
         ..PromotionSpec::default()
     };
-    let note = "no promotion has started; its edits are known once it has".to_owned();
+    let status = model.environments.get(environment);
+    let hold = status.and_then(|status| status.hold.as_ref());
+    let because = hold.map(|hold| format!(" ({})", hold.message));
+    let note = format!(
+        "no promotion has started{}; its edits are known once it has",
+        because.unwrap_or_default()
+    );
     Some(PromotionDiff {
         note: Some(note),
         ..from_spec(pipeline, &spec)
@@ -398,6 +404,15 @@ mod tests {
         assert_eq!(until.as_deref(), Some("2026-11-15T09:00:00Z"));
         assert!(diff.digest.is_none() && diff.note.is_some());
         assert_eq!(promotion_diff(&pipeline(), "dev", &[]), []);
+        let mut held = pipeline();
+        let status = held.status.get_or_insert_default();
+        let prod = status.environments.entry("prod".to_owned()).or_default();
+        prod.hold =
+            serde_json::from_value(json!({"reason": "OlderThanRunning", "message": "it is older"}))
+                .unwrap();
+        let note = promotion_diff(&held, "prod", &[])[0].note.clone();
+        let told = "no promotion has started (it is older); its edits are known once it has";
+        assert_eq!(note.as_deref(), Some(told));
     }
 
     #[test]

@@ -177,8 +177,21 @@ pub(super) fn promotions(
         ],
         &["URL", "MESSAGE"],
     );
-    for object in objects {
-        let promotion: Promotion = read(object)?;
+    let mut promotions = objects
+        .into_iter()
+        .map(read)
+        .collect::<anyhow::Result<Vec<Promotion>>>()?;
+    // Names are in no order that people know: those of one pipeline in the order in which they were created.
+    promotions.sort_by_cached_key(|it| {
+        let metadata = &it.metadata;
+        let created = metadata.creation_timestamp.as_ref().map(|it| it.0);
+        (
+            metadata.namespace.clone(),
+            it.spec.pipeline.clone(),
+            created,
+        )
+    });
+    for promotion in promotions {
         let (metadata, spec) = (&promotion.metadata, &promotion.spec);
         let status = promotion.status.clone().unwrap_or_default();
         let site = planner::site_of(spec, metadata.namespace.as_deref().unwrap_or_default());

@@ -198,7 +198,8 @@ fn not_deployed(votes: &SourceVotes<'_>) -> Hold {
         );
     }
     let mut targets = votes.targets.iter();
-    let sentence = match targets.find(|target| target.revision.is_none()) {
+    let unknown = targets.find(|target| target.revision.is_none());
+    let sentence = match unknown {
         Some(target) => {
             let because = target.error.clone().or_else(|| failed_release(target));
             let because = because.unwrap_or("no revision is known".to_owned());
@@ -206,7 +207,9 @@ fn not_deployed(votes: &SourceVotes<'_>) -> Hold {
         }
         None => format!("no revision of {name} is known"),
     };
-    let resolved_by = format!("one revision on all targets of {name}");
+    let has_error = unknown.is_some_and(|target| target.error.is_some());
+    let first = if has_error { "mending that, then " } else { "" };
+    let resolved_by = format!("{first}one revision on all targets of {name}");
     Hold::new(HoldReason::SourceNotDeployed, sentence, resolved_by)
 }
 

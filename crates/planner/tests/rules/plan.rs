@@ -70,7 +70,7 @@ fn all_targets_of_the_source_must_agree_and_be_ready() {
     );
     check(
         "dev[2.0.0 ok, - missing] > prod[1.0.0 ok]",
-        "prod: SourceNotDeployed: dev target dev-2: not found; resolved by one revision on all targets of dev",
+        "prod: SourceNotDeployed: dev target dev-2: not found; resolved by mending that, then one revision on all targets of dev",
     );
     check(
         "dev[2.0.0 ok, 2.0.0 ok] > prod[1.0.0 ok]",

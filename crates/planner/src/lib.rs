@@ -49,6 +49,7 @@ mod gate;
 mod hold;
 pub mod hook;
 mod inputs;
+mod likeness;
 mod lint;
 mod measurement;
 mod named_objects;
@@ -120,7 +121,7 @@ pub use inputs::{
     InputQuestion, InputsRefusal, PublishedInput, inputs_secret, published_input,
     published_revisions, with_desired,
 };
-pub use lint::{LintFinding, lint, lint_together, secrets_of, strategies_in_use};
+pub use lint::{LintFinding, TEXT_FIELDS, lint, lint_together, secrets_of, strategies_in_use};
 pub use measurement::{Measurement, MeasurementProgress, judge, measure_at, timeout_of};
 pub use named_objects::{Existence, NamedObject, existence_finding, named_objects};
 pub use observation::{

@@ -4,6 +4,7 @@ mod approval_policy;
 mod checks;
 mod rollout;
 mod shared_targets;
+mod template_fields;
 
 use std::collections::BTreeSet;
 
@@ -13,6 +14,7 @@ pub use shared_targets::lint_together;
 
 use crate::{
     sources::{receives_nothing, sources, takes_proposals},
+pub use template_fields::TEXT_FIELDS;
     validity,
 };
 
@@ -164,6 +166,7 @@ fn settings_of(
 
 /// What is wrong with how revisions get into an environment.
 fn entry(
+    found.extend(template_fields::mistakes(name, settings));
     spec: &PipelineSpec,
     environment: &Environment,
     settings: &PromotionSettings,

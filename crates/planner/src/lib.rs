@@ -105,7 +105,8 @@ pub use forecast::{
     EnvironmentForecast, MissingCondition, TimedWait, forecast, forecast_environment,
 };
 pub use freeze::{
-    FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze, unknown_environment,
+    FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze, lint_freeze_namespace,
+    unknown_environment,
 };
 pub use gate::{
     GateAnswer, GateVerdict, SkippedGate,

@@ -30,6 +30,7 @@ mod lint;
 mod message;
 mod output;
 mod plan;
+mod point_in_time;
 mod promote;
 mod reconcile;
 mod reject;

@@ -16,7 +16,7 @@ use jiff::{SignedDuration, Timestamp};
 use window::Window;
 
 pub use coverage::{FreezeScope, covering_freezes, unknown_environment};
-pub use lint::lint_freeze;
+pub use lint::{lint_freeze, lint_freeze_namespace};
 
 /// How far ahead the end of a freeze is searched.
 const HORIZON: SignedDuration = SignedDuration::from_hours(366 * 24);

@@ -49,6 +49,7 @@ mod gate;
 mod hold;
 pub mod hook;
 mod inputs;
+mod likeness;
 mod lint;
 mod measurement;
 mod named_objects;
@@ -104,8 +105,8 @@ pub use forecast::{
     EnvironmentForecast, MissingCondition, TimedWait, forecast, forecast_environment,
 };
 pub use freeze::{
-    FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze, unknown_environment,
-    weakens_freeze,
+    FreezeScope, FreezeState, covering_freezes, freeze_state, lint_freeze, lint_freeze_namespace,
+    unknown_environment, weakens_freeze,
 };
 pub use gate::{
     GateAnswer, GateVerdict, SkippedGate,
@@ -121,7 +122,7 @@ pub use inputs::{
     InputQuestion, InputsRefusal, PublishedInput, inputs_secret, published_input,
     published_revisions, with_desired,
 };
-pub use lint::{LintFinding, lint, lint_together, secrets_of, strategies_in_use};
+pub use lint::{LintFinding, TEXT_FIELDS, lint, lint_together, secrets_of, strategies_in_use};
 pub use measurement::{Measurement, MeasurementProgress, judge, measure_at, timeout_of};
 pub use named_objects::{Existence, NamedObject, existence_finding, named_objects};
 pub use observation::{

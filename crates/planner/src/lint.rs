@@ -4,12 +4,17 @@ mod approval_policy;
 mod checks;
 mod rollout;
 mod shared_targets;
+mod template_fields;
 
 use std::collections::BTreeSet;
 
-use api::pipeline::{Environment, PipelineSpec, PromotionSettings, Strategy};
+use api::{
+    names::is_dns_label,
+    pipeline::{Environment, PipelineSpec, PromotionSettings, Strategy, Target},
+};
 
 pub use shared_targets::lint_together;
+pub use template_fields::TEXT_FIELDS;
 
 use crate::{
     sources::{receives_nothing, sources, takes_proposals},
@@ -72,7 +77,7 @@ pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
     findings.extend(changelog.map(|it| finding(it.is_error, it.field, it.text)));
     findings.extend(shared_targets::within(spec));
     findings.extend(checks::mistakes(spec));
-    findings.extend(nameless_clusters(spec));
+    findings.extend(target_mistakes(spec));
     for (index, environment) in spec.environments.iter().enumerate() {
         if let Some(settings) = spec.promotion_into(&environment.name) {
             findings.extend(settings_of(spec, index, environment, settings));
@@ -85,26 +90,38 @@ pub fn lint(spec: &PipelineSpec) -> Vec<LintFinding> {
     findings
 }
 
-/// Targets whose `clusterRef` names no cluster.
-fn nameless_clusters(spec: &PipelineSpec) -> Vec<LintFinding> {
+/// Targets whose `clusterRef` names no cluster, or whose namespace cannot exist.
+fn target_mistakes(spec: &PipelineSpec) -> Vec<LintFinding> {
     let mut found = Vec::new();
     for (index, environment) in spec.environments.iter().enumerate() {
         for (number, target) in environment.targets.iter().enumerate() {
-            let cluster = target.cluster_ref.as_ref();
-            if cluster.is_some_and(|it| it.name.is_empty()) {
-                found.push(LintFinding {
-                    is_error: true,
-                    text: format!(
-                        "a target of {} has a clusterRef without a name",
-                        environment.name
-                    ),
-                    environment: Some(environment.name.clone()),
-                    field: format!("spec.environments[{index}].targets[{number}].clusterRef"),
-                });
-            }
+            let finding = |(below, text)| LintFinding {
+                is_error: true,
+                text: format!("a target of {} has {text}", environment.name),
+                environment: Some(environment.name.clone()),
+                field: format!("spec.environments[{index}].targets[{number}].{below}"),
+            };
+            found.extend(mistakes_of_target(target).map(finding));
         }
     }
     found
+}
+
+/// The fields of a target that are wrong, and what is wrong with each.
+fn mistakes_of_target(target: &Target) -> impl Iterator<Item = (&'static str, String)> {
+    let cluster = target.cluster_ref.as_ref();
+    let is_nameless = cluster.is_some_and(|it| it.name.is_empty());
+    let cluster = is_nameless.then(|| ("clusterRef", "a clusterRef without a name".to_owned()));
+    let namespace = &target.namespace;
+    let is_impossible = !namespace.is_empty() && !is_dns_label(namespace);
+    let namespace = is_impossible.then(|| {
+        let text = format!(
+            "the namespace {namespace:?}; names of namespaces have up to 63 lower-case letters, digits \
+             and inner dashes"
+        );
+        ("namespace", text)
+    });
+    cluster.into_iter().chain(namespace)
 }
 
 /// The strategy of each environment that promotions lead into.
@@ -149,6 +166,7 @@ fn settings_of(
     found.extend(strategy(name, settings));
     found.extend(approval_policy::mistakes(name, settings));
     found.extend(rollout::mistakes(name, settings));
+    found.extend(template_fields::mistakes(name, settings));
     let parent = match environment.promotion {
         Some(_) => format!("spec.environments[{index}].promotion"),
         None => "spec.promotion".to_owned(),
@@ -300,6 +318,25 @@ mod tests {
             "spec.environments[0].targets[0].clusterRef",
         ];
         assert_eq!(fields("prometheus:9090", ""), expected);
+    }
+
+    #[test]
+    fn namespaces_of_targets_can_exist() {
+        for (namespace, is_error) in [
+            ("shop-staging", false),
+            ("", false),
+            ("Shop_staging", true),
+            ("shop.staging", true),
+            ("-shop", true),
+        ] {
+            let environment = json!({"name": "dev", "targets": [{"namespace": namespace}]});
+            let spec = json!({"environments": [environment]});
+            let spec: PipelineSpec = serde_json::from_value(spec).expect("a spec");
+            let found = lint(&spec).into_iter().filter(|it| it.is_error);
+            let fields: Vec<_> = found.map(|it| it.field).collect();
+            let expected = is_error.then(|| "spec.environments[0].targets[0].namespace".to_owned());
+            assert_eq!(fields, Vec::from_iter(expected), "{namespace}");
+        }
     }
 
     #[test]

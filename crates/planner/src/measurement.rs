@@ -21,7 +21,7 @@ use crate::{
 /// How often a check without an interval is measured until it has passed or failed.
 const INTERVAL: Duration = Duration::from_secs(30);
 /// The shortest interval.
-const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
+pub(crate) const SHORTEST_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a check may take unless it says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(15 * 60);
 /// How often a Job is looked at.

@@ -17,6 +17,7 @@ use serde_json::json;
 use super::{
     cluster::{Cluster, ClusterFlags, key, require_environment},
     output::OutputFormat,
+    point_in_time::PointInTime,
     terminal::shown,
     yaml,
 };
@@ -30,9 +31,10 @@ pub(crate) struct Arguments {
     /// All namespaces
     #[arg(long, short = 'A', conflicts_with_all = ["pipeline", "namespace"])]
     all_namespaces: bool,
-    /// Forecast as of this time instead of now, such as 2027-01-04T08:00:00Z
+    /// Forecast as of this time instead of now: a time such as 2027-01-04T08:00:00Z, or a duration from now on such
+    /// as 2h
     #[arg(long, value_name = "TIME")]
-    at: Option<Timestamp>,
+    at: Option<PointInTime>,
     /// Use the spec of the Pipeline in this file, or - for stdin, with the stored status
     #[arg(long, short, value_name = "FILE", requires = "pipeline")]
     file: Option<PathBuf>,
@@ -45,7 +47,9 @@ pub(crate) struct Arguments {
 
 pub(super) async fn run(arguments: &Arguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let cluster = arguments.connection.connect().await?;
-    let at = arguments.at.unwrap_or_else(Timestamp::now);
+    let now = Timestamp::now();
+    let at = arguments.at.map_or(Some(now), |it| it.time(now));
+    let at = at.context("--at is too far away")?;
     let Some(name) = &arguments.pipeline else {
         return overview(arguments, &cluster, at, out).await;
     };

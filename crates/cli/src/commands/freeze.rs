@@ -21,6 +21,7 @@ use super::{
     cluster::{Cluster, ClusterFlags, FIELD_MANAGER, key, require_environment},
     cluster_error::cluster_error,
     format::closest_name,
+    point_in_time::PointInTime,
     terminal::clean,
 };
 
@@ -49,43 +50,19 @@ pub(crate) struct FreezeArguments {
     reason: String,
     /// When it ends: a time such as 2026-12-24T18:00:00Z, or a duration such as 2h [default: when
     /// `sluice thaw` ends it]
-    #[arg(long, alias = "for", value_name = "TIME", value_parser = until)]
-    until: Option<Until>,
+    #[arg(long, alias = "for", value_name = "TIME")]
+    until: Option<PointInTime>,
     #[command(flatten)]
     scope: FreezeScopeArguments,
 }
 
-/// When a freeze ends.
-#[derive(Clone, Copy, Debug)]
-enum Until {
-    At(Timestamp),
-    After(std::time::Duration),
-}
-
-fn until(text: &str) -> Result<Until, String> {
-    if let Ok(time) = text.parse() {
-        return Ok(Until::At(time));
+/// When a freeze ends, which is in the future.
+fn end_of(until: PointInTime, now: Timestamp) -> anyhow::Result<Time> {
+    let time = until.time(now).context("--until is too far away")?;
+    if time <= now {
+        bail!("--until is in the past");
     }
-    let duration: Result<api::Duration, _> = text.parse();
-    let duration = duration.map(|duration| Until::After(duration.length()));
-    duration.map_err(|_| {
-        "write a time such as 2026-12-24T18:00:00Z or a duration such as 2h".to_owned()
-    })
-}
-
-impl Until {
-    fn time(self, now: Timestamp) -> anyhow::Result<Time> {
-        let time = match self {
-            Self::At(time) => time,
-            Self::After(duration) => now
-                .checked_add(duration)
-                .context("--until is too far away")?,
-        };
-        if time <= now {
-            bail!("--until is in the past");
-        }
-        Ok(Time(Timestamp::from_second(time.as_second())?))
-    }
+    Ok(Time(Timestamp::from_second(time.as_second())?))
 }
 
 /// What a command is about, read from the cluster.
@@ -222,7 +199,7 @@ fn end(until: Option<&Time>) -> String {
 pub(super) async fn freeze(arguments: &FreezeArguments, out: &mut dyn Write) -> anyhow::Result<()> {
     let stop = Stop::of(&arguments.scope).await?;
     stop.check_environments().await?;
-    let until = arguments.until.map(|it| it.time(Timestamp::now()));
+    let until = arguments.until.map(|it| end_of(it, Timestamp::now()));
     let until = until.transpose()?;
     let spec = FreezeSpec {
         reason: arguments.reason.clone(),

@@ -171,7 +171,7 @@ impl LintedFiles {
             report.add(&linted.file, vec![finding], out)?;
         }
         for freeze in &self.freezes {
-            let finding = freezes::coverage(freeze, &pipelines);
+            let finding = freezes::coverage(freeze, &pipelines, &all);
             report.add(&freeze.file, finding.into_iter().collect(), out)?;
         }
         Ok(())

@@ -211,3 +211,45 @@ async fn lint_knows_freezes() {
         "{text}"
     );
 }
+
+#[tokio::test]
+async fn lint_warns_of_a_freeze_in_a_namespace_without_pipelines() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("f.yaml");
+    let file = file.to_str().unwrap();
+    for (namespaces, expected) in [
+        (
+            ("default", "shop"),
+            "no Pipeline of the namespace default is known; a Freeze covers only",
+        ),
+        (("shop", "shop"), "no errors, 0 warnings"),
+        (("pipeline-system", "shop"), "no errors, 0 warnings"),
+    ] {
+        let (freeze, pipeline) = namespaces;
+        let text = format!(
+            "apiVersion: pipelines.weave.works/v1alpha1\nkind: Freeze\n\
+             metadata: {{name: f, namespace: {freeze}}}\nspec: {{reason: r}}\n\
+             ---\napiVersion: pipelines.weave.works/v1alpha1\nkind: Pipeline\n\
+             metadata: {{name: web, namespace: {pipeline}}}\n\
+             spec: {{appRef: {{apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, name: web}}, \
+             environments: [{{name: dev, targets: [{{namespace: dev}}]}}]}}\n"
+        );
+        std::fs::write(file, text).unwrap();
+        let output = offline(&["lint", file]).await;
+        let said = output.out + &output.err;
+        assert!(output.code == 0 && said.contains(expected), "{said}");
+    }
+    // A Pipeline of the cluster is known as well.
+    let cluster = TestCluster::new().await;
+    let text = "apiVersion: pipelines.weave.works/v1alpha1\nkind: Freeze\n\
+                metadata: {name: f, namespace: shop}\nspec: {reason: r}\n";
+    std::fs::write(file, text).unwrap();
+    let output = cluster.run(&["lint", file, "--live"]).await;
+    let expected = "no Pipeline of the namespace shop is known";
+    assert!(
+        output.out.contains(expected),
+        "{}{}",
+        output.out,
+        output.err
+    );
+}

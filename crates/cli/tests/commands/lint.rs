@@ -296,10 +296,16 @@ async fn all_errors_of_settings_come_in_one_run_with_their_lines() {
 
 #[tokio::test]
 async fn durations_are_explained_in_words() {
-    let (code, out) = lint(&SHOP.replace("soak: 2h", "soak: 2 hours"), &[]).await;
-    assert_eq!(code, 1);
-    let expected = "p.yaml:26: error: spec.environments[1].promotion.soak: \"2 hours\" is no duration; write 2h\n";
-    assert_eq!(out, expected);
+    for (typed, expected) in [
+        ("2 hours", "\"2 hours\" is no duration; write 2h"),
+        ("2", "\"2\" is no duration; write one such as 2h or 90s"),
+    ] {
+        let soak = format!("soak: {typed}");
+        let (code, out) = lint(&SHOP.replace("soak: 2h", &soak), &[]).await;
+        assert_eq!(code, 1);
+        let field = "p.yaml:26: error: spec.environments[1].promotion.soak";
+        assert_eq!(out, format!("{field}: {expected}\n"));
+    }
 }
 
 #[tokio::test]

@@ -16,6 +16,7 @@ mod hooks;
 mod inputs;
 mod install;
 mod lint;
+mod lint_settings;
 mod objects;
 mod offline;
 mod one_environment;

@@ -245,6 +245,10 @@ async fn the_forecast_uses_stored_objects_or_an_edited_pipeline() {
     );
     let output = cluster.run(&["forecast", "web", "--at", "tomorrow"]).await;
     assert_eq!(output.code, 2, "{}", output.err);
+    let help = "write a time such as 2026-12-24T18:00:00Z or a duration such as 2h";
+    assert!(output.err.contains(help), "{}", output.err);
+    let at = ["forecast", "web", "prod", "--at", "2h"];
+    assert!(cluster.prints(&at).await.starts_with("prod: 2.0.0 after"));
 }
 
 #[tokio::test]

@@ -92,6 +92,9 @@ async fn the_guide_about_checks() {
     let shell = &mut cluster.shell;
     shell.replace("prometheus.monitoring,*.example.com", "127.0.0.1");
     shell.replace("http://prometheus.monitoring:9090", prometheus.url());
+    // The guide has times for production.
+    shell.replace("initialDelay: 2m", "initialDelay: 1s");
+    shell.replace("interval: 30s", "interval: 1s");
     let url = "https://shop-${environment}.example.com/healthz";
     shell.replace(url, format!("http://{app}/${{environment}}"));
     shell.set("KEY", "not-a-secret");

@@ -1,10 +1,14 @@
-//! Finds mistakes in a Freeze: times that cannot be understood, that never open or never close.
+//! Finds mistakes in a Freeze: times that cannot be understood, that never open or never close, and a namespace
+//! without pipelines.
 
-use api::{freeze::FreezeSpec, pipeline::CoveringFreeze};
+use api::{Freeze, Pipeline, freeze::FreezeSpec, pipeline::CoveringFreeze};
 use jiff::Timestamp;
 
 use super::{Schedule, closes_at, invalid_times, is_closed, opens_at};
 use crate::lint::LintFinding;
+
+/// Where Sluice is installed unless somebody chose another namespace.
+const DEFAULT_NAMESPACE: &str = "pipeline-system";
 
 /// All mistakes that the spec of a Freeze alone shows, looking a year ahead from `now`.
 pub fn lint_freeze(spec: &FreezeSpec, now: Timestamp) -> Vec<LintFinding> {
@@ -37,6 +41,28 @@ pub fn lint_freeze(spec: &FreezeSpec, now: Timestamp) -> Vec<LintFinding> {
     vec![finding(is_closed, text.to_owned())]
 }
 
+/// Warns of a Freeze in a namespace in which no Pipeline is known, if any is known. In the default namespace of
+/// Sluice, and with a `namespaceSelector`, which has a meaning only there, it is meant for other namespaces.
+pub fn lint_freeze_namespace<'a>(
+    freeze: &Freeze,
+    known: impl IntoIterator<Item = &'a Pipeline>,
+) -> Option<LintFinding> {
+    let namespace = freeze.metadata.namespace.as_deref()?;
+    if namespace == DEFAULT_NAMESPACE || freeze.spec.namespace_selector.is_some() {
+        return None;
+    }
+    let mut known = known.into_iter().peekable();
+    known.peek()?;
+    let is_here = known.any(|it| it.metadata.namespace.as_deref() == Some(namespace));
+    (!is_here).then(|| {
+        let text = format!(
+            "no Pipeline of the namespace {namespace} is known; a Freeze covers only its own namespace, unless \
+             that is the namespace of Sluice's controller"
+        );
+        finding(false, text)
+    })
+}
+
 fn finding(is_error: bool, text: String) -> LintFinding {
     LintFinding {
         is_error,
@@ -58,6 +84,39 @@ mod tests {
         let findings = lint_freeze(&spec, now).into_iter();
         let texts = findings.map(|it| format!("{} {}", it.is_error, it.text));
         texts.collect::<Vec<_>>().join("; ")
+    }
+
+    #[test]
+    fn finds_a_namespace_without_pipelines() {
+        let is_told = |namespace: &str, spec: serde_json::Value, known: &[&str]| {
+            let mut freeze = Freeze::new("f", serde_json::from_value(spec).unwrap());
+            freeze.metadata.namespace = Some(namespace.to_owned());
+            let pipelines: Vec<_> = known
+                .iter()
+                .map(|namespace| {
+                    let mut pipeline = Pipeline::new("web", Default::default());
+                    pipeline.metadata.namespace = Some((*namespace).to_owned());
+                    pipeline
+                })
+                .collect();
+            let found = lint_freeze_namespace(&freeze, &pipelines);
+            found.is_some_and(|it| !it.is_error && it.text.contains(namespace))
+        };
+        let plain = || json!({"reason": "r"});
+        let all = json!({"reason": "r", "namespaceSelector": {}});
+        for (namespace, spec, known, expected) in [
+            ("default", plain(), &["shop"][..], true),
+            ("default", plain(), &["shop", "default"], false),
+            ("default", plain(), &[], false),
+            ("default", all, &["shop"], false),
+            ("pipeline-system", plain(), &["shop"], false),
+        ] {
+            assert_eq!(
+                is_told(namespace, spec, known),
+                expected,
+                "{namespace} {known:?}"
+            );
+        }
     }
 
     #[test]

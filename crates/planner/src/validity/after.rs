@@ -5,10 +5,7 @@ use std::collections::BTreeSet;
 use api::pipeline::{Environment, PipelineSpec};
 
 use super::SpecMistake;
-use crate::sources;
-
-/// How alike two names must be for one to be suggested instead of the other.
-const ALIKE: f64 = 0.75;
+use crate::{likeness::nearest_name, sources};
 
 /// Why the environments cannot come after each other as they are written.
 pub(super) fn mistakes(spec: &PipelineSpec) -> Vec<SpecMistake> {
@@ -62,9 +59,7 @@ fn of(spec: &PipelineSpec, environment: &Environment) -> Option<(usize, String)>
 fn suggestion(spec: &PipelineSpec, own: &str, wrong: &str) -> String {
     let names = spec.environments.iter().map(|it| it.name.as_str());
     let others = names.filter(|name| *name != own);
-    let likeness = |name: &str| strsim::jaro_winkler(&name.to_lowercase(), &wrong.to_lowercase());
-    let nearest = others.max_by(|one, other| likeness(one).total_cmp(&likeness(other)));
-    let nearest = nearest.filter(|name| likeness(name) >= ALIKE);
+    let nearest = nearest_name(others, wrong);
     let text = nearest.map(|name| format!("; did you mean {name}?"));
     text.unwrap_or_default()
 }

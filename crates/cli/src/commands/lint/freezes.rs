@@ -51,10 +51,18 @@ pub(super) fn times(value: &Value, line: usize) -> Vec<Finding> {
     found.collect()
 }
 
-/// Warns of a Freeze that covers none of the pipelines of its namespace. Where there are none of that
-/// namespace, or clusters and namespaces decide, manifests alone do not tell.
-pub(super) fn coverage(linted: &LintedFreeze, pipelines: &[&Pipeline]) -> Option<Finding> {
+/// Warns of a Freeze that covers none of the checked pipelines of its namespace, or in whose namespace none of the
+/// known ones is. Where clusters and namespaces decide, manifests alone do not tell.
+pub(super) fn coverage(
+    linted: &LintedFreeze,
+    pipelines: &[&Pipeline],
+    known: &[&Pipeline],
+) -> Option<Finding> {
     let freeze = &linted.freeze;
+    let known = known.iter().copied();
+    if let Some(found) = planner::lint_freeze_namespace(freeze, known) {
+        return Some(Finding::warning(linted.line, found.text));
+    }
     let spec = &freeze.spec;
     let is_decided_elsewhere = spec.cluster_selector.is_some() || spec.namespace_selector.is_some();
     let mut here = pipelines

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::Context;
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::{
-    CustomResourceDefinition, JSONSchemaProps,
+    CustomResourceDefinition, JSONSchemaProps, JSONSchemaPropsOrArray,
 };
 use kube::{Api, Client, api::PostParams};
 use serde_json::Value;
@@ -62,6 +62,9 @@ impl EmbeddedSchema {
             return Ok(Vec::new());
         };
         let mut value = value.clone();
+        if let Some(root) = self.root(&value) {
+            quote_durations(&mut value, root);
+        }
         // The embedded API has only this namespace. What a cluster added to an object is not part of a manifest.
         value["metadata"]["namespace"] = "default".into();
         if let Some(metadata) = value["metadata"].as_object_mut() {
@@ -104,6 +107,29 @@ fn causes(status: &kube::core::Status) -> Vec<(String, String)> {
             (cause.field.clone(), format!("{}: {text}", cause.field))
         })
         .collect()
+}
+
+/// Makes a text of every number that should be a duration: it is as wrong, and is told as a wrong text is.
+fn quote_durations(value: &mut Value, schema: &JSONSchemaProps) {
+    match value {
+        Value::Number(number) if schema.pattern.as_deref() == Some(api::duration::PATTERN) => {
+            *value = Value::String(number.to_string());
+        }
+        Value::Object(object) => {
+            let properties = schema.properties.as_ref();
+            for (name, value) in object {
+                if let Some(schema) = properties.and_then(|it| it.get(name)) {
+                    quote_durations(value, schema);
+                }
+            }
+        }
+        Value::Array(items) => {
+            if let Some(JSONSchemaPropsOrArray::Schema(schema)) = &schema.items {
+                items.iter_mut().for_each(|it| quote_durations(it, schema));
+            }
+        }
+        _ => {}
+    }
 }
 
 /// The sentence for a text that is no duration, instead of the pattern that it does not match.

@@ -146,6 +146,20 @@ fn no_field_of_a_template_is_empty() {
 }
 
 #[test]
+fn lint_knows_all_fields_of_a_template() {
+    let mut pipeline = Pipeline::new("app", PipelineSpec::default());
+    pipeline.metadata.namespace = Some("team".to_owned());
+    let promotion = Promotion::new("x", PromotionSpec::default());
+    let task = PromotionTask::new(&pipeline, &promotion);
+    let refused = PromotionDescription::of(task).fill("${unknown}");
+    let message = refused.expect_err("an unknown field").message;
+    assert!(
+        message.ends_with(&planner::TEXT_FIELDS.join(", ")),
+        "{message}"
+    );
+}
+
+#[test]
 fn an_environment_of_any_name_has_a_branch_of_its_own() {
     let (one, marker, _) = names("Staging EU");
     assert!(one.starts_with("promotion-team-app-staging-eu-"), "{one}");

@@ -118,7 +118,7 @@ impl ReconcilerBase {
     ) -> Result<StatusWrite, StatusError>
     where
         K: CachedKind + Resource<Scope = NamespaceResourceScope> + HasStatus,
-        K::Status: Default + Serialize,
+        K::Status: Default + PartialEq + Serialize,
     {
         let written = self.status.patch(object, object.status(), status);
         match written.await? {

@@ -68,8 +68,11 @@ impl StatusWriter {
     where
         K: Resource<DynamicType = (), Scope = NamespaceResourceScope>,
         K: Clone + Debug + DeserializeOwned,
-        S: Default + Serialize,
+        S: Default + PartialEq + Serialize,
     {
+        if before == Some(after) {
+            return Ok(StatusPatch::Unchanged);
+        }
         let before = before.map_or_else(|| json!(S::default()), |before| json!(before));
         let Some(patch) = merge_patch(&before, &json!(after)) else {
             return Ok(StatusPatch::Unchanged);

@@ -104,6 +104,8 @@ impl<K: Clone + Debug + Eq + Hash + Ord + Send + Sync + 'static> Workers<K> {
         R: Future<Output = RequeueAction> + Send,
     {
         let mut tasks = JoinSet::new();
+        let workers = self.clone();
+        tasks.spawn(async move { workers.queue.deliver_delayed().await });
         for _ in 0..self.concurrency {
             let (workers, reconcile) = (self.clone(), reconcile.clone());
             tasks.spawn(async move {

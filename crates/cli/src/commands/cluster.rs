@@ -14,10 +14,15 @@ use k8s_openapi::{
 use kube::{
     Api, Client, Config, Resource,
     api::{ListParams, PostParams},
+    client::ClientBuilder,
 };
+use tower::util::MapErrLayer;
 
 use super::{
-    cluster_error::cluster_error, format::closest_name, message::print_message, terminal::clean,
+    cluster_error::{NoAnswer, cluster_error},
+    format::closest_name,
+    message::print_message,
+    terminal::clean,
 };
 use crate::kubeconfig;
 
@@ -62,7 +67,10 @@ impl ClusterFlags {
         config.connect_timeout = Some(std::time::Duration::from_secs(10));
         let namespace = self.namespace.clone();
         let namespace = namespace.unwrap_or_else(|| config.default_namespace.clone());
-        let client = Client::try_from(config).context("cannot use the kubeconfig")?;
+        let address = config.cluster_url.to_string();
+        let builder = ClientBuilder::try_from(config).context("cannot use the kubeconfig")?;
+        let named = MapErrLayer::new(move |error| NoAnswer::of(error, &address));
+        let client = builder.with_layer(&named).build();
         Ok(Cluster { client, namespace })
     }
 

@@ -1,9 +1,44 @@
 //! Turns errors of the Kubernetes API into messages that say what was attempted and what to do.
 
+use std::fmt;
+
 use anyhow::{Error, anyhow};
 use kube::core::Status;
+use tower::BoxError;
 
 const DENIED: &str = "denied request: ";
+
+/// A request that got no answer, with the address it was sent to.
+#[derive(Debug)]
+pub(super) struct NoAnswer {
+    address: String,
+    source: BoxError,
+}
+
+impl NoAnswer {
+    /// Adds the address to the error of a connection. Other errors of the client stay as they are.
+    pub(super) fn of(error: BoxError, address: &str) -> BoxError {
+        match error.is::<kube::Error>() {
+            true => error,
+            false => Box::new(Self {
+                address: address.trim_end_matches('/').to_owned(),
+                source: error,
+            }),
+        }
+    }
+}
+
+impl fmt::Display for NoAnswer {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(formatter, "{} does not respond", self.address)
+    }
+}
+
+impl std::error::Error for NoAnswer {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        Some(&*self.source)
+    }
+}
 
 /// The error message for a failed attempt.
 pub(crate) fn cluster_error(attempted: &str, error: kube::Error) -> Error {
@@ -44,8 +79,11 @@ fn no_response(attempted: &str, error: kube::Error) -> Error {
         (true, _) => {
             // Of the chain of causes only the last one says something new.
             let cause = error.root_cause();
+            let asked = error.chain().find_map(|it| it.downcast_ref::<NoAnswer>());
+            let at = asked.map(|it| format!(" at {}", it.address));
+            let at = at.unwrap_or_default();
             return anyhow!(
-                "cannot {attempted}: the cluster does not respond; check that it is running and that the \
+                "cannot {attempted}: the cluster{at} does not respond; check that it is running and that the \
                  context is right: {cause}"
             );
         }

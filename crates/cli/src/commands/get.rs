@@ -33,7 +33,7 @@ use rows::ResourceTable;
 pub(crate) struct Arguments {
     /// KIND [NAME…], or KIND/NAME…: pipelines, promotions, changes, freezes, checks, triggers, clusters, all;
     /// several kinds are separated by commas
-    #[arg(required = true, value_name = "KIND")]
+    #[arg(value_name = "KIND")]
     objects: Vec<String>,
     /// List all namespaces
     #[arg(long, short = 'A', conflicts_with = "namespace")]

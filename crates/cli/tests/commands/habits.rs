@@ -514,6 +514,15 @@ async fn errors_do_not_print_what_is_in_a_kubeconfig() {
     assert!(!output.err.contains("secret"), "{}", output.err);
 }
 
+/// Who does not know the kinds learns them from the command.
+#[tokio::test]
+async fn get_without_a_kind_names_the_kinds() {
+    let output = offline(&["get"]).await;
+    assert_eq!(output.code, 2);
+    let expected = "sluice: name a kind: pipelines, promotions, changes, freezes, checks, triggers, clusters, all";
+    assert_eq!(output.err.trim(), expected);
+}
+
 /// The causes of an error are named once each.
 #[tokio::test]
 async fn errors_do_not_repeat_themselves() {
@@ -531,7 +540,9 @@ async fn errors_do_not_repeat_themselves() {
         let distinct: std::collections::BTreeSet<&&str> = parts.iter().collect();
         assert_eq!(parts.len(), distinct.len(), "{}", output.err);
         assert!(
-            last.contains("the cluster does not respond"),
+            last.contains(&format!(
+                "the cluster at http://127.0.0.1:{port} does not respond"
+            )),
             "{}",
             output.err
         );

@@ -183,6 +183,34 @@ async fn lint_refuses_objects_with_nothing_in_them() {
     assert_eq!((code, out.as_str()), (0, ""));
 }
 
+/// In today's format `branch` is a mistake, and nothing else has to be rewritten because of it.
+#[tokio::test]
+async fn a_wrong_field_alone_is_no_early_shape() {
+    let text = "\
+apiVersion: pipelines.weave.works/v1alpha1
+kind: Pipeline
+metadata: {name: search, namespace: search}
+spec:
+  appRef: {apiVersion: helm.toolkit.fluxcd.io/v2, kind: HelmRelease, name: search}
+  promotion:
+    strategy:
+      pull-request: {type: github, url: https://github.com/a/b.git, branch: main, secretRef: {name: forge}}
+  environments:
+  - {name: dev, targets: [{namespace: dev}]}
+  - {name: prod, targets: [{namespace: prod}]}
+";
+    let (code, out) = lint(text, &[]).await;
+    assert_eq!(code, 1, "{out}");
+    let settings = "spec.promotion.strategy.pull-request";
+    for expected in [
+        format!("unknown field {settings}.branch"),
+        format!("{settings}.baseBranch: Required value"),
+    ] {
+        assert!(out.contains(&expected), "{expected}: {out}");
+    }
+    assert!(!out.contains("early format"), "{out}");
+}
+
 #[tokio::test]
 async fn lint_recognises_early_shapes_and_prints_what_they_became() {
     let early = "\

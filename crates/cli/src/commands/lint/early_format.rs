@@ -95,7 +95,10 @@ fn rewrite_promotion(promotion: &mut Map<String, Value>, field: &str, notes: &mu
     }
     let request = strategy.get_mut("pull-request");
     if let Some(request) = request.and_then(Value::as_object_mut) {
-        rename_branch(request, field, notes);
+        // With a type it is today's format, and `branch` a mistake in it.
+        if notes.len() > known || !request.contains_key("type") {
+            rename_branch(request, field, notes);
+        }
         // Missing fields alone are mistakes, which the schema reports.
         if notes.len() > known {
             complete(request, field, notes);

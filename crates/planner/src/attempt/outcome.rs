@@ -112,7 +112,6 @@ pub fn conclude(
             // The pull request is not closed yet, so the promotion has not ended.
             let status = match next.action {
                 ExternalAction::ClosePullRequest => before,
-                ExternalAction::CancelScheduledMerge => before,
                 _ => next.status,
             };
             failed(status, &failure, now, seed)

@@ -1,9 +1,6 @@
 //! Gate `valid`: the pipeline, its source and the promotion settings can work as they are written.
 
-use api::{
-    flux::is_range,
-    pipeline::{PipelineSpec, SourceKind},
-};
+use api::{flux::is_range, pipeline::PipelineSpec};
 
 use super::{Ask, EnvironmentQuestion, Gate, GateStage, GateVerdict, PromotionQuestion};
 use crate::{
@@ -93,10 +90,7 @@ fn proposal(source: &CandidateSource<'_>) -> GateVerdict {
     GateVerdict::Wait(Hold::new(
         HoldReason::SourceUnreadable,
         format!("the {:?} {name} proposes nothing: {error}", source.kind),
-        match source.kind {
-            SourceKind::Hook => "the next call",
-            _ => "its next revision",
-        },
+        "its next revision",
     ))
 }
 

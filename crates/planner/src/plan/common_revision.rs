@@ -311,12 +311,10 @@ impl<'a> SourceVotes<'a> {
         status.is_some_and(|it| it.rejected.iter().any(|it| it == revision))
     }
 
-    /// Whether a target runs a revision, or a report says so where one target is enough.
+    /// Whether a target runs a revision. What a report says is ready, where one target is enough.
     fn runs(&self, revision: &str) -> bool {
         let mut targets = self.targets.iter();
-        let reported = self.reported.filter(|_| self.when == When::AnyTargetReady);
         targets.any(|it| it.revision.as_deref() == Some(revision))
-            || reported.is_some_and(|it| it.revision == revision)
     }
 
     /// How many revisions arrived here later; nothing where only a report tells of it.

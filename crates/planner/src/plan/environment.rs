@@ -2,9 +2,7 @@
 
 use api::{
     Promotion,
-    pipeline::{
-        Environment, PromotionSettings, PromotionSummary, RanRevision, Request, RequestKind,
-    },
+    pipeline::{Environment, PromotionSettings, PromotionSummary, RanRevision, Request},
     revision::shown,
 };
 
@@ -190,10 +188,8 @@ impl SitePlanner<'_> {
         let (input, name) = (self.input, &self.environment.name);
         let pending = request::pending(input.pipeline, input.model, name);
         let answered = decision.says.last_request.as_ref();
-        let is_open = |it: &Request| {
-            let is_revision = it.kind != RequestKind::Cancel && !rollout_orders::is_order(it.kind);
-            is_revision && !answered.is_some_and(|last| last.covers(&it.id))
-        };
+        // Orders about a rollout, and to cancel, are answered by now.
+        let is_open = |it: &Request| !answered.is_some_and(|last| last.covers(&it.id));
         let Some(request) = pending.filter(is_open) else {
             return false;
         };

@@ -237,7 +237,7 @@ fn is_known(input: &PlanInput<'_>, revision: &str, request: &Request) -> bool {
 /// promotion, else by its form.
 pub(super) fn known_version(input: &PlanInput<'_>, text: &str) -> String {
     let revision = identity(text);
-    if tag(text) != revision && revision != text {
+    if tag(text) != revision {
         return tag(text).to_owned();
     }
     let environments = input.model.environments.values();

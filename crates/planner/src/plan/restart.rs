@@ -8,7 +8,6 @@ use api::{
 };
 
 use super::{
-    environment::summary,
     site::{SiteDecision, SitePlanner, WantedRevision},
     start::ordinal,
     successor,
@@ -68,7 +67,7 @@ impl SitePlanner<'_> {
             }),
             cause: None,
         };
-        let decision = self.start_if_gates_pass(SiteQuestion {
+        self.start_if_gates_pass(SiteQuestion {
             pipeline: self.input.pipeline,
             model: self.input.model,
             environment: self.environment,
@@ -76,11 +75,7 @@ impl SitePlanner<'_> {
             wanted: &wanted,
             rejected: &[],
             first: None,
-        });
-        SiteDecision {
-            promotion: decision.promotion.or_else(|| Some(summary(promotion))),
-            ..decision
-        }
+        })
     }
 
     /// Whether a promotion was superseded by one that was never created: the process ended between the

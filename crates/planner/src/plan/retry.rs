@@ -43,7 +43,6 @@ pub(super) fn failed(
         version: spec.version.clone(),
         verified_at: None,
         request: Some(Request {
-            revision: spec.revision.clone(),
             kind: kind.unwrap_or(RequestKind::Promote),
             ..request.clone()
         }),

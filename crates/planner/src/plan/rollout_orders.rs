@@ -24,7 +24,7 @@ use crate::{
 const MOST_SKIPPED: usize = 1000;
 
 /// Whether a request is about a rollout only.
-pub(super) fn is_order(kind: RequestKind) -> bool {
+fn is_order(kind: RequestKind) -> bool {
     use RequestKind::{ResumeRollout, SkipTarget, StopRollout};
     matches!(kind, StopRollout | ResumeRollout | SkipTarget)
 }

@@ -104,9 +104,9 @@ impl RolloutContext<'_> {
     }
 
     /// The next batch of at most this size. Targets that joined have batches of their own: they are not part
-    /// of what people approved.
+    /// of what people approved. They come last.
     fn batch(&self, waiting: Vec<&RolloutTarget>, room: usize) -> Option<Vec<String>> {
-        let joined = waiting.first()?.joined && waiting.iter().all(|it| it.joined);
+        let joined = waiting.first()?.joined;
         let same = waiting.iter().filter(|it| it.joined == joined);
         let batch: Vec<_> = same.take(room).map(|it| it.target.clone()).collect();
         (!batch.is_empty()).then_some(batch)

@@ -1,6 +1,6 @@
 //! What a promotion changes: when it is read, what is approved, and what happens when it differs.
 
-use api::promotion::{FieldEdit, PromotionChange};
+use api::promotion::{FieldEdit, PromotionChange, RolloutStatus};
 use planner::{
     AttemptInput, ExternalAction, Failure, ObservedPullRequest, Outcome, Remedy, conclude,
     must_read_change,
@@ -69,6 +69,17 @@ fn it_is_read_where_people_approve_until_it_is_pushed() {
     ] {
         let world = draw(&format!("dev[2.0.0 ok] > {drawing}"));
         assert_eq!(must_read(&world, false), expected, "{drawing}");
+    }
+}
+
+/// Of a rollout it is read once, and again where a later batch turned out to differ.
+#[test]
+fn of_a_rollout_it_is_read_while_it_waits_for_approval() {
+    for (phase, expected) in [("AwaitingApproval", true), ("Running", false)] {
+        let mut world = draw(&WAITING.replace("AwaitingApproval", phase));
+        let status = world.promotions[0].status.as_mut().unwrap();
+        status.rollout = Some(RolloutStatus::default());
+        assert_eq!(must_read(&world, false), expected, "{phase}");
     }
 }
 

@@ -116,6 +116,59 @@ fn a_step_back_and_commits_of_others_are_failures() {
 }
 
 #[test]
+fn what_fails_is_said_before_what_waits() {
+    let mut older = world(&OPEN.replace("1.0.0 ok", "3.0.0 ok"));
+    frozen(&mut older);
+    let text = status_of(seen(&mut older, "open"));
+    assert!(
+        text.starts_with("Failure on c0ffee: prod runs 3.0.0"),
+        "{text}"
+    );
+}
+
+#[test]
+fn where_sluice_merges_it_says_so() {
+    let mut automatic = world(OPEN);
+    let settings = automatic.pipeline.spec.promotion.as_mut().unwrap();
+    let to = settings.strategy.pull_request.as_mut().unwrap();
+    to.auto_merge = true;
+    automatic.promotions[0].spec.strategy = settings.strategy.clone();
+    assert_eq!(
+        status_of(seen(&mut automatic, "open")),
+        "Success on c0ffee: ready: Sluice merges it once the forge's conditions are met"
+    );
+}
+
+/// What is about to be stored counts, such as that an approval was seen.
+#[test]
+fn an_approval_counts_from_when_it_was_seen() {
+    let drawing = OPEN.replace("prod[", "prod{policy 1 expires:2h}[");
+    let mut approved = world(&format!("{drawing} by ann"));
+    assert_eq!(
+        status_of(seen(&mut approved, "open")),
+        "Success on c0ffee: ready to be merged"
+    );
+}
+
+/// Without the time of the next attempt: else it would be written again and again.
+#[test]
+fn an_error_before_the_next_push_is_shown() {
+    let mut world = world(OPEN);
+    seen(&mut world, "open");
+    let mut status = world.promotions[0].status.clone().unwrap();
+    status.phase = Some(Phase::Running);
+    status.reason = Some("Forbidden".to_owned());
+    status.message = Some("again in 5 minutes".to_owned());
+    status.next_attempt = Some(Time(now()));
+    assert_eq!(
+        status_of(update_of(&world, &status)),
+        "Pending on c0ffee: Sluice cannot go on and tries again (Forbidden)"
+    );
+    status.feedback = None;
+    assert_eq!(update_of(&world, &status), None, "nothing was shown before");
+}
+
+#[test]
 fn a_new_commit_gets_a_status_of_its_own() {
     let mut world = world(OPEN);
     seen(&mut world, "open");
@@ -235,6 +288,27 @@ fn a_refusal_is_reported_once_and_not_for_each_promotion() {
     // The token was corrected in between.
     check(&[&[Comment], &[]], &[], &[Comment], true);
     check(&[&[], &[Comment]], &[], &[Comment], false);
+    // What happened in another environment is another repository, or another token.
+    let mut world = world(OPEN);
+    let promotion = world.promotions.pop().unwrap();
+    let mut other = promotion.clone();
+    other.metadata.name = Some("other".to_owned());
+    other.spec.environment = "staging".to_owned();
+    other.status.as_mut().unwrap().feedback = Some(shown(&[Comment]));
+    let (nothing, refused) = (ShownFeedback::default(), shown(&[Comment]));
+    assert!(is_first_refusal(&promotion, &nothing, &refused, &[other]));
+}
+
+#[test]
+fn the_comment_says_how_it_stands_and_how_far_it_is() {
+    let mut world = world(OPEN);
+    let text = seen(&mut world, "open").unwrap().comment.unwrap().text;
+    let start = "**prod: 2.0.0**\n\nready to be merged\n\n| gate | answer |\n";
+    assert!(text.starts_with(start), "{text}");
+    let end = "\n\n1. proposed\n2. not merged\n3. not deployed\n\n\
+               https://sluice.example.com/pipelines/default/shop\n\n\
+               Sluice-Comment: default/shop/prod\n";
+    assert!(text.ends_with(end), "{text}");
 }
 
 #[test]

@@ -51,6 +51,15 @@ fn a_revision_that_passes_every_gate_starts() {
     check("dev[2.0.0 ok] > prod[2.0.0 ok]", "nothing is asked");
 }
 
+/// The first question of a gate that is closed counts, also where another gate holds the environment.
+#[test]
+fn every_gate_that_is_closed_says_so() {
+    check(
+        "dev[2.0.0 broken] > prod{suspended}[1.0.0 ok]",
+        "2.0.0, suspended wait Suspended, readiness wait SourceNotReady, soak unknown",
+    );
+}
+
 #[test]
 fn each_gate_waits_or_fails_for_its_own_reasons() {
     for (drawing, expected) in [

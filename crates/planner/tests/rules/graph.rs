@@ -194,6 +194,36 @@ fn without_versions_the_latest_arrival_is_the_newest() {
     }
 }
 
+/// What stays while others come and go has arrived when the sources say so, in whatever order clocks put that.
+#[test]
+fn without_versions_the_order_of_arrival_counts_before_clocks_and_names() {
+    let start = |settings: &str, facts: &str| {
+        let drawing = format!("eu[c ok] > us{{after}}[b ok] > prod{{after eu us{settings}}}[a ok]");
+        planned(&draw(&format!("{drawing}\n{facts}")))
+    };
+    // Both sources saw x after y, although a clock said otherwise.
+    let clocks = "left eu x 9h 8h\nleft eu y 8h 7h\nleft us x 9h 8h\nleft us y 8h 7h";
+    assert_eq!(start(", any", clocks), "start prod x instead of a");
+    let names = "left eu m 8h 7h\nleft eu n 9h 8h\nleft us m 8h 7h\nleft us n 9h 8h";
+    assert_eq!(start(", any", names), "start prod m instead of a");
+    // Where they do not agree, the one that was complete last.
+    let apart = "left eu n 9h 8h\nleft eu m 10h 9h\nleft us m 5h 4h\nleft us n 8h 7h";
+    assert_eq!(start("", apart), "start prod m instead of a");
+}
+
+#[test]
+fn the_source_that_is_shared_is_told_of_several_too() {
+    let shared = |eu: &str| {
+        let drawing = format!(
+            "eu[2.0.0 ok from {eu}] > us{{after}}[2.0.0 ok from x] > prod{{after eu us}}[1.0.0 ok from y]"
+        );
+        let hold = draw(&drawing).plan().environments["prod"].hold.clone();
+        hold.map(|it| it.reason.word())
+    };
+    assert_eq!(shared("y"), Some("SharedSource"));
+    assert_eq!(shared("z"), None);
+}
+
 #[test]
 fn without_a_common_revision_each_newest_is_named() {
     let resolved = "resolved by one revision that is verified in each of eu and us";

@@ -70,6 +70,31 @@ fn what_ended_is_not_proposed_again() {
     }
 }
 
+/// Also if no promotion of that revision is left, and whatever runs now is known.
+#[test]
+fn what_a_rollback_left_is_not_proposed_again() {
+    let drawing = |prod: &str, lines: &str| format!("dev[2.0.0 ok] > prod[{prod}]\n{lines}");
+    let back = "promotion prod 1.0.0 Succeeded asked r1 back instead 2.0.0";
+    assert_eq!(rejected(&drawing("1.0.0 ok", back)), ["2.0.0"]);
+    let none: [&str; 0] = [];
+    let newer = "promotion prod 3.0.0 Abandoned\npromotion prod 2.0.0 Succeeded";
+    assert_eq!(rejected(&drawing("- broken", newer)), ["3.0.0"]);
+    let older = "promotion prod 1.0.0 Succeeded\npromotion prod 2.0.0 Succeeded";
+    assert_eq!(rejected(&drawing("- broken", older)), none);
+}
+
+#[test]
+fn what_ran_is_known_once() {
+    let (world, _) = restored(
+        "dev[3.0.0 ok] > prod[3.0.0 ok]
+         promotion prod 2.0.0 Abandoned instead 1.0.0
+         promotion prod 3.0.0 Succeeded instead 1.0.0",
+    );
+    let ran = world.model().environments["prod"].ran.clone();
+    let ran: Vec<_> = ran.iter().map(|it| it.revision.as_str()).collect();
+    assert_eq!(ran, ["1.0.0"]);
+}
+
 /// Nobody knows which targets of a rollout were started.
 #[test]
 fn a_rollout_is_not_begun_again() {

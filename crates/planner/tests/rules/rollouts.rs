@@ -2,6 +2,7 @@
 
 mod fleet;
 mod properties;
+mod shown;
 
 use api::{
     pipeline::{OnNewRevision, RequestKind, Rollout},

@@ -92,6 +92,13 @@ fn what_failed_to_deploy_or_was_rejected_is_a_caution() {
             "2.0.0 was rolled back or rejected in dev",
             "SourceFailed",
         ),
+        // That another revision failed a check says nothing.
+        (
+            "dev{verify smoke}[1.0.0 ok] > prod{manual}[1.0.0 ok]\nrejected dev 2.0.0\nchecked dev 2.0.0\nfailed-check dev smoke 1.9.0",
+            "readiness",
+            "2.0.0 was rolled back or rejected in dev",
+            "SourceFailed",
+        ),
         (
             "dev[2.0.0 ok] > prod{manual}[1.0.0 ok]\nfails prod 2.0.0 1h",
             "order",
@@ -110,12 +117,53 @@ fn what_failed_to_deploy_or_was_rejected_is_a_caution() {
             "2.0.0 was cancelled in prod by ada",
             "Rejected",
         ),
+        // Also if another revision has succeeded since.
+        (
+            "dev[2.0.0 ok] > prod{manual}[1.5.0 ok]\npromotion prod 2.0.0 Withdrawn cancelled\npromotion prod 1.5.0 Succeeded merged 5m",
+            "order",
+            "2.0.0 was cancelled in prod by ada",
+            "Rejected",
+        ),
     ] {
         let hold = format!("{gate}: failed, skipped by ann's request: {sentence} [{reason}]");
         let text = format!("{sentence}; ann's request skips that");
         let under_way = UNDER_WAY.replace("2.0.0", "2.0.0 #1");
         check(&format!("{facts}\n{under_way}"), &[&hold], Some(&text));
     }
+}
+
+/// What one target skips is told although another one skips nothing; of two, the first is told.
+#[test]
+fn what_any_target_skips_is_told() {
+    let order = |c1: &str, c2: &str| {
+        let world = draw(&format!(
+            "dev[2.0.0 ok] > prod{{per target, manual}}[{c1} ok on c1, {c2} ok on c2]\n\
+             request prod Promote 2.0.0 r1"
+        ));
+        let told = skipped(&world).join(", ");
+        let told = told.strip_prefix("order: not passed, skipped by ada's request: ");
+        told.unwrap_or("nothing").to_owned()
+    };
+    let newer = "prod runs 3.0.0, which is newer than 2.0.0 [OlderThanRunning]";
+    assert_eq!(order("1.0.0", "1.0.0"), "nothing");
+    assert_eq!(order("1.0.0", "3.0.0"), newer);
+    assert_eq!(order("3.0.0", "1.0.0"), newer);
+    assert_eq!(order("3.0.0", "4.0.0"), newer);
+}
+
+/// Of several source environments, the one where it failed is told of.
+#[test]
+fn a_failed_check_is_told_before_an_open_one() {
+    let sources = "eu{verify smoke}[2.0.0 ok] > us{after, verify smoke}[2.0.0 ok] > prod{after eu us, manual}[1.0.0 ok]
+         check eu smoke 2.0.0 Running
+         check us smoke 2.0.0 Failed";
+    check(
+        &format!("{sources}\n{UNDER_WAY}"),
+        &[
+            "verified: failed, skipped by ann's request: 2.0.0 failed the check smoke in us [VerificationFailed]",
+        ],
+        Some("2.0.0 failed the check smoke in us; ann's request skips that"),
+    );
 }
 
 #[test]

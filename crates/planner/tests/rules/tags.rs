@@ -127,6 +127,10 @@ fn only_what_it_replaces_and_what_sluice_put_there_is_overwritten() {
     let mut another = landed("five", "sha256:8", 9);
     another.spec.strategy.oci.as_mut().unwrap().tag = "stable".to_owned();
     check(&[elsewhere, another], &["sha256:a"]);
+    // Another pipeline that moves the same tag.
+    let mut foreign = landed("six", "sha256:7", 9);
+    foreign.spec.pipeline = "other".to_owned();
+    check(&[foreign], &["sha256:a"]);
 }
 
 #[test]

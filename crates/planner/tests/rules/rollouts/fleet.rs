@@ -8,8 +8,8 @@ use std::{collections::BTreeMap, time::Duration};
 use api::{
     Promotion, Time,
     pipeline::{
-        ClusterAppReference, ClusterReference, EnvironmentStatus, Request, RequestKind, Rollout,
-        Strategy, TargetProblem, TargetStatus,
+        ClusterAppReference, ClusterReference, EnvironmentStatus, Evidence, Request, RequestKind,
+        Rollout, Strategy, TargetProblem, TargetStatus,
     },
     promotion::{Phase, Rejection, RolloutStatus},
 };
@@ -567,6 +567,7 @@ impl Cluster {
             ready: self.ready_since.is_some(),
             ready_since: self.ready_since.map(Time),
             failed: self.failed.clone(),
+            source: Some(Evidence::Watch),
             ..blank
         }
     }

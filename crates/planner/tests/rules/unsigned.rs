@@ -98,3 +98,27 @@ fn an_unsigned_event_is_answered_with_what_is_missing() {
         assert!(heard.report.is_some(), "it is stored");
     }
 }
+
+#[test]
+fn what_counts_or_reports_no_deployment_waits_for_no_signature() {
+    let two = "dev[- broken told, - broken told] > prod[1.0.0 ok told]";
+    let one = "dev[- broken told] > prod[1.0.0 ok told]";
+    let told = format!("{two}\nreported dev 2.0.0");
+    let told_another = format!("{two}\nreported dev 1.0.0");
+    for (drawing, key, signed, reason, is_said) in [
+        (one, "dev/-/dev", false, "UpgradeSucceeded", true),
+        (one, "dev/-/dev", true, "UpgradeSucceeded", false),
+        (one, "dev/-/dev", false, "UpgradeFailed", false),
+        (&told, "dev", false, "UpgradeSucceeded", false),
+        (&told_another, "dev", false, "UpgradeSucceeded", true),
+    ] {
+        let mut world = unsigned(drawing, key);
+        let status = world.pipeline.status.as_mut().unwrap();
+        let report = status.reports.get_mut(key).unwrap();
+        report.signed = signed;
+        report.reason = Some(reason.to_owned());
+        let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+        let is_told = text.contains("2.0.0 was reported without a signature");
+        assert_eq!(is_told, is_said, "{drawing} {signed} {reason}: {text}");
+    }
+}

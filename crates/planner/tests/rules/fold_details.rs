@@ -5,7 +5,7 @@ use api::{
     app::AppReading,
     pipeline::{
         AppReference, CanaryState, DesiredRevision, Evidence, FailedRelease, Source, SourceKind,
-        TargetStatus,
+        TargetStatus, Track,
     },
 };
 use planner::{ObservedApp, ObservedPipeline, ObservedSource, RELEASE_REPORT, TargetState, fold};
@@ -325,7 +325,7 @@ fn a_source_that_cannot_be_read_says_why() {
     assert_eq!(proposal.version.as_deref(), Some("2.0.0"));
 }
 
-/// What CI proposes is the version of a chart as it is, and has a version of its own elsewhere.
+/// What CI proposes is the version of a chart as it is; an image has its tag as version.
 #[test]
 fn a_proposed_revision_is_read_as_apps_of_its_kind_have_it() {
     let found = digest("a");
@@ -347,6 +347,9 @@ fn a_proposed_revision_is_read_as_apps_of_its_kind_have_it() {
             api_version: api_version.to_owned(),
             kind: kind.to_owned(),
             name: "shop".to_owned(),
+        });
+        pipeline.spec.track = (kind == "Kustomization").then(|| Track {
+            image: "ghcr.io/shop".to_owned(),
         });
         pipeline.spec.source = Some(Source {
             kind: SourceKind::Hook,

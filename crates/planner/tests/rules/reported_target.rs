@@ -85,6 +85,17 @@ fn the_last_environment_says_first_that_nothing_comes_after_it() {
 }
 
 #[test]
+fn what_comes_after_the_environment_is_next() {
+    let world = draw(
+        "dev[1.0.0 ok] > qa{after lab}[1.0.0 ok] > prod{after dev}[1.0.0 ok] > lab{after}[1.0.0 ok]",
+    );
+    assert_eq!(
+        heard(&world, "dev", &event("dev", json!({}))),
+        "dev/-/dev=2.0.0; 2.0.0 into prod"
+    );
+}
+
+#[test]
 fn a_revision_that_cannot_be_shown_is_refused() {
     let world = draw("dev[1.0.0 ok] > prod[1.0.0 ok]");
     for revision in ["2.0.0\u{1b}[31m".to_owned(), "2".repeat(257)] {

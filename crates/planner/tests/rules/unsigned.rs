@@ -1,6 +1,6 @@
 //! What is said about reports that do not count because nobody has signed them.
 
-use api::pipeline::Report;
+use api::pipeline::{Report, TargetProblem};
 use planner::hook::{FluxEvent, HookAnswer, SignatureTrust, evaluate_event};
 
 use crate::{
@@ -51,6 +51,21 @@ fn what_waits_for_a_signature_says_so() {
         let world = unsigned(drawing, key);
         let shown = show(&world, &world.plan());
         assert!(!shown.contains("ReportNotSigned"), "{drawing}: {shown}");
+    }
+}
+
+/// A target that may not be read any more is known by reports; one that the pipeline may not have is not.
+#[test]
+fn reports_count_for_a_target_that_was_readable_once() {
+    for (state, is_said) in [("lost", true), ("told", false)] {
+        let drawing = format!("dev[1.0.0 broken {state}] > prod[1.0.0 ok]");
+        let mut world = unsigned(&drawing, "dev/-/dev");
+        let status = world.pipeline.status.as_mut().unwrap();
+        let dev = status.environments.get_mut("dev").unwrap();
+        dev.targets[0].problem = Some(TargetProblem::Forbidden);
+        let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+        let is_told = text.contains("2.0.0 was reported without a signature");
+        assert_eq!(is_told, is_said, "{state}: {text}");
     }
 }
 

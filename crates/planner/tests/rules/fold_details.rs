@@ -382,6 +382,35 @@ fn a_revision_has_left_when_another_one_runs() {
     );
 }
 
+/// A status holds twenty revisions; the API server refuses more.
+#[test]
+fn a_target_that_never_moves_does_not_make_the_list_longer() {
+    let looks: Vec<_> = (0..25)
+        .map(|number| seen(&format!("old ok,{number} ok"), false))
+        .collect();
+    let status = statuses(&mut pipeline(), &looks).pop().unwrap();
+    let ran: Vec<_> = status.environments["dev"].ran_revisions().collect();
+    assert_eq!((ran.len(), ran[0], ran[19]), (20, "24", "5"));
+}
+
+/// A cluster in the namespace of the pipeline has no other name in reports.
+#[test]
+fn a_report_is_found_for_a_cluster_of_the_own_namespace() {
+    let mut seen = seen("not watched,not watched", true);
+    let cluster = seen.environments[0].targets[1].cluster.as_mut().unwrap();
+    cluster.namespace = Some("default".to_owned());
+    let mut pipeline = pipeline();
+    let status = pipeline.status.get_or_insert_default();
+    let told = report("2.0.0", minute(0));
+    status.reports.insert("dev/c1/shop".to_owned(), told);
+    let status = statuses(&mut pipeline, &[seen]).pop().unwrap();
+    let revisions = status.environments["dev"]
+        .targets
+        .iter()
+        .map(|it| it.revision.as_deref());
+    assert_eq!(revisions.collect::<Vec<_>>(), [None, Some("2.0.0")]);
+}
+
 #[test]
 fn targets_in_another_order_have_begun_nothing() {
     let mut swapped = seen("1.0.0 ok,2.0.0 ok", false);

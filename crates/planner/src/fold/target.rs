@@ -213,7 +213,8 @@ pub(crate) fn is_absence(problem: TargetProblem) -> bool {
     absent.contains(&problem)
 }
 
-/// The last known state of a target that cannot be read; it is not ready. Why it cannot be read replaces its error.
+/// The last known state of a target that cannot be read; it is not ready. Why it cannot be read
+/// replaces its error.
 fn last_known(blank: TargetStatus, known: Option<&TargetStatus>) -> TargetStatus {
     let Some(known) = known.cloned() else {
         return blank;

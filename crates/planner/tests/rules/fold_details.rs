@@ -425,7 +425,8 @@ fn targets_in_another_order_have_begun_nothing() {
     assert_eq!(ran, ["1.0.0", "2.0.0"]);
 }
 
-/// A release that failed before failures were remembered is added; one that dropped out of the full list is not.
+/// A release that failed before failures were remembered is added; one that dropped out of the full
+/// list is not.
 #[test]
 fn a_release_that_keeps_failing_is_remembered_once() {
     let with = |known: usize| {

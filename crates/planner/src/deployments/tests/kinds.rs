@@ -65,7 +65,7 @@ fn what_runs_again_after_a_failed_release_came_back() {
     );
 }
 
-/// A release that failed again after its promotion failed is told once, and one that runs elsewhere too is told.
+/// A release that failed again after its promotion failed is told once.
 #[test]
 fn a_failure_that_its_promotion_tells_of_is_told_once() {
     let failure = |revision: &str, minute: i64| FailedRelease {

@@ -266,6 +266,8 @@ mod tests {
         ] {
             assert_eq!(messages(Some(&before), &all(now)), [expected]);
         }
+        let different = all(["1", "2", "3"]);
+        assert_eq!(messages(Some(&different), &different), [""; 0]);
     }
 
     #[test]

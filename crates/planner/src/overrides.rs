@@ -124,3 +124,40 @@ pub fn override_of<'a>(
     let mut all = environment.overrides.iter();
     all.find(|it| it.is_for(promotion))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// How many overrides are stored after a request was handled that came with one.
+    fn stored_after(known: &[&str], is_refused: bool, reason: &str) -> usize {
+        let all = known.iter().map(|request| StoredOverride {
+            request: (*request).to_owned(),
+            ..StoredOverride::default()
+        });
+        let request = Request {
+            id: "r1".to_owned(),
+            override_gates: Some(Override {
+                reason: reason.to_owned(),
+                passes: vec!["freeze/weekend".to_owned()],
+            }),
+            ..Request::default()
+        };
+        let handled = HandledRequest {
+            promotion: Some("shop-prod-1".to_owned()),
+            refused: is_refused,
+            ..HandledRequest::default()
+        };
+        remember(all.collect(), &request, &handled, Timestamp::UNIX_EPOCH).len()
+    }
+
+    #[test]
+    fn an_override_is_stored_once_and_only_with_a_request_that_is_carried_out() {
+        assert_eq!(stored_after(&[], false, "an outage"), 1);
+        assert_eq!(stored_after(&["r0"], false, "an outage"), 2);
+        assert_eq!(stored_after(&["r1"], false, "an outage"), 1);
+        assert_eq!(stored_after(&[], true, "an outage"), 0);
+        assert_eq!(stored_after(&[], false, ""), 0);
+        assert_eq!(stored_after(&["r1"], true, "an outage"), 1);
+    }
+}

@@ -232,6 +232,8 @@ pub fn environment_message(status: Option<&EnvironmentStatus>) -> Option<String>
 mod tests {
     use std::collections::BTreeSet;
 
+    use serde_json::json;
+
     use super::*;
 
     #[test]
@@ -244,5 +246,46 @@ mod tests {
         assert_eq!(distinct(SummaryState::word), SummaryState::ALL.len());
         assert_eq!(distinct(SummaryState::glyph), SummaryState::ALL.len());
         assert!(SummaryState::ALL.is_sorted());
+    }
+
+    #[test]
+    fn every_state_is_found_by_its_identifier() {
+        for state in SummaryState::ALL {
+            assert_eq!(SummaryState::from_id(state.id()), Some(state));
+        }
+        assert_eq!(SummaryState::from_id("other"), None);
+    }
+
+    /// The state of an environment by the promotion into it and by its hold, which may lack.
+    fn state(phase: Option<&str>, hold: Option<&str>) -> Option<SummaryState> {
+        let promotion = phase.map(|phase| json!({"revision": "2.0.0", "phase": phase}));
+        let hold = hold.map(|reason| json!({"reason": reason, "message": "it waits"}));
+        let status = json!({"promotion": promotion, "hold": hold});
+        promotion_state(&serde_json::from_value(status).expect("a status"))
+    }
+
+    #[test]
+    fn the_promotion_or_the_hold_tells_the_state() {
+        let (failed, approval) = (SummaryState::Failed, SummaryState::AwaitingApproval);
+        for (phase, hold, expected) in [
+            (None, None, None),
+            (Some("Failed"), None, Some(failed)),
+            (None, Some("PromotionFailed"), Some(failed)),
+            (Some("Failed"), Some("Frozen"), Some(failed)),
+            (Some("AwaitingApproval"), None, Some(approval)),
+            (
+                Some("WaitingForMerge"),
+                Some("AwaitingApproval"),
+                Some(approval),
+            ),
+            (None, Some("AwaitingApproval"), Some(approval)),
+            (Some("Running"), None, Some(SummaryState::Promoting)),
+            (Some("Running"), Some("Frozen"), Some(SummaryState::Held)),
+            (Some("Succeeded"), None, None),
+            (Some("Succeeded"), Some("OlderThanRunning"), None),
+            (Some("Succeeded"), Some("Soaking"), Some(SummaryState::Held)),
+        ] {
+            assert_eq!(state(phase, hold), expected, "{phase:?} {hold:?}");
+        }
     }
 }

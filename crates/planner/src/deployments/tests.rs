@@ -8,6 +8,8 @@ use api::{
 
 use super::*;
 
+mod kinds;
+
 fn at(minute: i64) -> Timestamp {
     Timestamp::from_second(1_800_000_000 + minute * 60).unwrap()
 }
@@ -357,4 +359,44 @@ fn a_revision_that_is_promoted_again_has_one_lead_time() {
     ]);
     let figures = delivery_figures(&pipeline(), &PipelineStatus::default(), &all, at(900));
     assert_eq!(figures.lead_time, Some(Duration::from_secs(10 * 60)));
+}
+
+/// A revision that failed in one promotion and was deployed by the next is one change that failed and ran.
+#[test]
+fn a_second_try_is_the_same_change() {
+    let count = |texts: &[&str]| {
+        let all = promotions(texts);
+        let figures = delivery_figures(&pipeline(), &PipelineStatus::default(), &all, at(100));
+        (figures.deployments, figures.failed, figures.all)
+    };
+    assert_eq!(count(&["prod 1.0 ok 5"]), (1, 0, 1));
+    assert_eq!(count(&["prod 1.0 failed 5", "prod 1.0 ok 10"]), (1, 1, 1));
+    assert_eq!(count(&["prod 1.0 ok 5", "prod 1.0 failed 10"]), (1, 1, 1));
+    assert_eq!(
+        count(&["prod 1.0 failed 5", "prod 1.0 failed 10"]),
+        (0, 1, 1)
+    );
+    assert_eq!(count(&["prod 1.0 ok 5", "prod 1.0 ok 10"]), (1, 0, 1));
+}
+
+#[test]
+fn figures_cover_thirty_days() {
+    let deployed = |days: i64| {
+        let all = promotions(&["prod 1.0 ok 0"]);
+        let now = at(days * 24 * 60);
+        delivery_figures(&pipeline(), &PipelineStatus::default(), &all, now).deployments
+    };
+    assert_eq!((deployed(30), deployed(31)), (1, 0));
+}
+
+#[test]
+fn the_median_of_two_is_between_them() {
+    let all = promotions(&[
+        "dev 1.0 ok 0",
+        "prod 1.0 ok 10",
+        "dev 2.0 ok 100",
+        "prod 2.0 ok 120",
+    ]);
+    let figures = delivery_figures(&pipeline(), &PipelineStatus::default(), &all, at(900));
+    assert_eq!(figures.lead_time, Some(Duration::from_secs(15 * 60)));
 }

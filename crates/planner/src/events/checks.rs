@@ -72,5 +72,8 @@ mod tests {
         let expected = "dev: the check smoke of 1.0.0 failed";
         assert_eq!(messages(Some(&running), &failed), [expected]);
         assert!(messages(Some(&failed), &failed).is_empty());
+        let warns = |verdict| decided("dev", None, &with(verdict))[0].is_warning;
+        assert!(warns(CheckVerdict::Failed) && warns(CheckVerdict::Error));
+        assert!(!warns(CheckVerdict::Passed));
     }
 }

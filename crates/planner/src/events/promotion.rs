@@ -140,4 +140,26 @@ mod tests {
         let again = status("somebody must approve");
         check(json!([]), again.clone(), again, &[]);
     }
+
+    #[test]
+    fn what_somebody_should_look_at_is_a_warning() {
+        for (status, expected) in [
+            (json!({"phase": "Failed"}), true),
+            (
+                json!({"phase": "Running", "nextAttempt": "2026-11-20T08:00:00Z"}),
+                true,
+            ),
+            (
+                json!({"phase": "Running", "reason": "RolloutStopped"}),
+                true,
+            ),
+            (json!({"phase": "Running", "reason": "Frozen"}), false),
+            (json!({"phase": "Succeeded"}), false),
+        ] {
+            let now: PromotionStatus = serde_json::from_value(status.clone()).unwrap();
+            let events = promotion_events(&promotion(&json!([]), &json!({})), &now);
+            assert_eq!(events.len(), 1, "{status}");
+            assert_eq!(events[0].is_warning, expected, "{status}");
+        }
+    }
 }

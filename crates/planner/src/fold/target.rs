@@ -27,9 +27,7 @@ impl FoldContext<'_> {
         let unreadable_since = is_unreadable.then(|| self.unreadable_since(known));
         let report = self.report(environment, seen, known, unreadable_since.as_ref());
         let after = match (&seen.state, report) {
-            (TargetState::Observed(apps), _) if !apps.is_empty() => {
-                self.observed(apps, blank, known)
-            }
+            (TargetState::Observed(apps), _) => self.observed(apps, blank, known),
             (TargetState::Refused { .. }, _) => blank,
             (_, Some(report)) => self.reported_target(report, blank, known),
             (TargetState::NotWatched, None) => blank,
@@ -215,7 +213,8 @@ pub(crate) fn is_absence(problem: TargetProblem) -> bool {
     absent.contains(&problem)
 }
 
-/// The last known state of a target that cannot be read; it is not ready.
+/// The last known state of a target that cannot be read; it is not ready. Why it cannot be read
+/// replaces its error.
 fn last_known(blank: TargetStatus, known: Option<&TargetStatus>) -> TargetStatus {
     let Some(known) = known.cloned() else {
         return blank;
@@ -224,7 +223,6 @@ fn last_known(blank: TargetStatus, known: Option<&TargetStatus>) -> TargetStatus
         cluster_app_ref: blank.cluster_app_ref,
         source: blank.source,
         ready: false,
-        error: None,
         ..known
     }
 }

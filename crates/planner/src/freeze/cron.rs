@@ -220,6 +220,35 @@ mod tests {
         assert_eq!(drawn("0 0 * * 7"), drawn("0 0 * * 0"));
         assert_eq!(drawn("0 0 * * 5-7").0, drawn("0 0 * * FRI,SAT,SUN").0);
         assert_eq!(drawn("@weekly"), drawn("0 0 * * SUN"));
+        assert_eq!(drawn("@monthly").0, [1]);
+        assert!(drawn("@yearly").0.is_empty());
+        let new_year = CronExpression::parse("@annually").unwrap();
+        assert!(new_year.matches_day(date(2027, 1, 1)));
+        // A value that is named twice.
+        assert_eq!(drawn("0,0 8,7-9 1 * *").1, ["07:00", "08:00", "09:00"]);
+    }
+
+    #[test]
+    fn the_nearest_times_are_those_of_the_day() {
+        for text in [
+            "30 2 * * *",
+            "5,50 0,12-13,23 * * *",
+            "59 23 * * *",
+            "* * * * *",
+        ] {
+            let cron = CronExpression::parse(text).unwrap();
+            for minute in 0..MINUTES {
+                let next = cron.all().find(|it| *it >= minute);
+                assert_eq!(cron.earliest(minute), next, "{text} from {minute}");
+                let last = cron.all().filter(|it| *it <= minute).last();
+                assert_eq!(cron.latest(minute), last, "{text} up to {minute}");
+            }
+            // Before the day and after it.
+            assert_eq!(cron.earliest(-1), cron.all().next(), "{text}");
+            assert_eq!(cron.earliest(MINUTES), None, "{text}");
+            assert_eq!(cron.latest(-1), None, "{text}");
+            assert_eq!(cron.latest(2 * MINUTES), cron.all().last(), "{text}");
+        }
     }
 
     #[test]
@@ -243,6 +272,7 @@ mod tests {
         assert_eq!(error("*/0 * * * *"), "\"*/0\" is no minute");
         assert_eq!(error("0 0 0 * *"), "\"0\" is no day of month");
         assert_eq!(error("+1 * * * *"), "\"+1\" is no minute");
+        assert_eq!(error("00001 * * * *"), "\"00001\" is no minute");
         assert_eq!(
             error("@every 1h"),
             "\"@every 1h\" names no time of day; write five fields"

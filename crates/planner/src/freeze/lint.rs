@@ -132,6 +132,10 @@ mod tests {
         assert_eq!(lint(nothing), "false it does not close within a year");
         let over = json!({"closed": window("@daily", "1h"), "notAfter": "2020-01-01T00:00:00Z"});
         assert_eq!(lint(over), "false it does not close within a year");
+        let later = json!({"closed": window("0 16 * * MON", "1h")});
+        assert_eq!(lint(later), "", "it is open now");
+        let years = json!({"closed": window("@hourly", "60m"), "notAfter": "2028-12-24T00:00:00Z"});
+        assert_eq!(lint(years), "", "it ends, although not within a year");
         let wrong = json!({"closed": [{"cron": "@daily", "window": "1h", "timeZone": "CEST5"}]});
         assert!(lint(wrong).contains("\"CEST5\" is no IANA time zone"));
     }

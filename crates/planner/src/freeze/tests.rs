@@ -107,6 +107,44 @@ fn changes_are_after_a_time_and_up_to_the_end() {
     assert_eq!(changes, expected);
 }
 
+/// Also on a day on which the clock is set.
+#[test]
+fn a_window_that_is_shorter_than_a_minute_comes_again_the_next_day() {
+    let zone = "Europe/Berlin";
+    let noon = window("0 12 * * *", "20s", zone);
+    for (time, next) in [
+        ("2026-11-14T10:59:59Z", "2026-11-14T11:00:00Z"),
+        ("2026-11-14T11:00:00Z", "2026-11-14T11:00:20Z"),
+        ("2026-11-14T11:00:30Z", "2026-11-15T11:00:00Z"),
+        ("2026-11-14T11:01:30Z", "2026-11-15T11:00:00Z"),
+        ("2026-03-29T09:59:59Z", "2026-03-29T10:00:00Z"),
+        ("2026-03-29T10:00:00Z", "2026-03-29T10:00:20Z"),
+        ("2026-03-29T10:00:30Z", "2026-03-30T10:00:00Z"),
+    ] {
+        let changes = changes_at(&closed(std::slice::from_ref(&noon)), at(time));
+        assert_eq!(changes, Some(at(next)), "{time}");
+    }
+    let parsed = Window::parse(&noon).unwrap();
+    for day in ["2026-03-29", "2026-11-14"] {
+        let offset = if day == "2026-03-29" { "10" } else { "11" };
+        let begin = at(&format!("{day}T{offset}:00:00Z"));
+        let next = parsed.next_begin(begin, begin + 48.hours());
+        assert_eq!(
+            next,
+            Some(begin + 24.hours()),
+            "the next one is not this one"
+        );
+    }
+}
+
+#[test]
+fn a_window_that_begins_at_midnight_does_not_begin_before_it() {
+    let midnight = closed(&[window("0 0 * * *", "1h", "UTC")]);
+    assert!(!is_closed(&midnight, at("2026-11-14T23:59:59Z")));
+    assert!(is_closed(&midnight, at("2026-11-15T00:00:00Z")));
+    assert!(!is_closed(&midnight, at("2026-11-15T01:00:00Z")));
+}
+
 #[test]
 fn a_night_is_closed_across_one_midnight() {
     let night = closed(&[window("30 22 * * *", "7h", "America/New_York")]);

@@ -139,6 +139,22 @@ mod tests {
     }
 
     #[test]
+    fn the_environment_with_the_shared_target_is_named() {
+        let mut web = pipeline("web", "dev", "us/web", "web");
+        let mut live = web.spec.environments[1].clone();
+        live.name = "live".to_owned();
+        live.targets = pipeline("b", "dev", "eu/web", "web").spec.environments[1]
+            .targets
+            .clone();
+        web.spec.environments.push(live);
+        let other = pipeline("b", "dev", "eu/web", "web");
+        let found = lint_together(&[&other, &web]);
+        assert_eq!(found.len(), 1, "{found:?}");
+        assert_eq!(found[0].1.field, "spec.environments[2].targets");
+        assert_eq!(found[0].1.environment.as_deref(), Some("live"));
+    }
+
+    #[test]
     fn targets_that_two_pipelines_promote_into_are_found() {
         let web = pipeline("web", "dev", "eu/web", "web");
         for (other, is_shared) in [

@@ -54,3 +54,49 @@ fn nothing_else_is_approved_already() {
     }
     check("Running by ann~1m", Some("3.0.0"), true, "nothing");
 }
+
+/// What people read who approve a promotion of prod once more, whose status has this message.
+fn told(promotion: &str, message: &str) -> String {
+    let drawing = "dev[2.0.0 ok] > prod{policy 1 expires:30m}[1.0.0 ok]\npromotion prod 2.0.0";
+    let mut world = draw(&format!("{drawing} {promotion}"));
+    let status = world.promotions[0].status.as_mut().unwrap();
+    status.message = Some(message.to_owned());
+    planner::approved_already(&world.promotions[0], &world.pipeline, now())
+}
+
+#[test]
+fn the_message_of_a_promotion_under_way_says_what_it_waits_for() {
+    let approved = "2.0.0 is approved for prod already, by ann";
+    let running = "Running by ann~1m";
+    assert_eq!(told(running, "it soaks"), format!("{approved}; it soaks"));
+    assert_eq!(told(running, ""), approved);
+    // What an approval resolves is said until the controller has recorded it.
+    assert_eq!(
+        told("AwaitingApproval by ann~1m", "it needs an approval"),
+        approved
+    );
+    assert_eq!(
+        told("AwaitingApproval by ann", "it needs an approval"),
+        approved
+    );
+    // One that does not count is not named.
+    let expired = "AwaitingApproval by ann~1m by bob~31m";
+    assert_eq!(told(expired, ""), approved);
+}
+
+#[test]
+fn a_promotion_of_another_pipeline_or_environment_is_not_approved_here() {
+    let world = draw(
+        "dev[2.0.0 ok] > qa{policy 1}[1.0.0 ok] > prod{policy 1}[1.0.0 ok]
+         promotion prod 2.0.0 Running by ann~1m",
+    );
+    let find = |environment: &str| {
+        let (pipeline, promotions) = (&world.pipeline, &world.promotions);
+        planner::approved_promotion(promotions, pipeline, environment, None, now()).is_some()
+    };
+    assert!(find("prod") && !find("qa"));
+    let mut bakery = world.pipeline.clone();
+    bakery.metadata.name = Some("bakery".to_owned());
+    let found = planner::approved_promotion(&world.promotions, &bakery, "prod", None, now());
+    assert_eq!(found, None);
+}

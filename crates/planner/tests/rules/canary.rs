@@ -349,3 +349,35 @@ fn the_hold_of_the_next_environment_says_why() {
         "dev target dev: canary web failed: checks failed"
     );
 }
+
+#[test]
+fn an_app_that_is_not_ready_says_so_itself() {
+    let mut own = app(
+        "1.0.0",
+        ObservedCanaries::Known(vec![canary("Failed at 3 said")]),
+    );
+    own.reading.ready = false;
+    own.reading.message = Some("no such image".to_owned());
+    own.reading.error = Some("it cannot be read".to_owned());
+    let status = fold(&pipeline(), &seen(own), minute(0));
+    let target = &status.environments["dev"].targets[0];
+    assert_eq!(drawn(target), "1.0.0 waits: it cannot be read");
+    assert_eq!(target.apps[0].message.as_deref(), Some("no such image"));
+}
+
+/// When they were to be read again stays, until that time has come.
+#[test]
+fn canaries_that_cannot_be_matched_are_read_again_soon() {
+    let mut pipeline = pipeline();
+    let mut counts_at = |second: i64| {
+        let because = "no rights".to_owned();
+        let unknown = seen(app("1.0.0", ObservedCanaries::Unknown { because }));
+        let now = minute(0) + Duration::from_secs(second as u64);
+        let status = fold(&pipeline, &unknown, now);
+        let canary = status.environments["dev"].targets[0].apps[0].canary.clone();
+        pipeline.status = Some(status);
+        canary.unwrap().counts_at.unwrap().0.as_second() - minute(0).as_second()
+    };
+    assert_eq!([0, 10, 29].map(&mut counts_at), [30; 3]);
+    assert_eq!([30, 45].map(&mut counts_at), [60; 2]);
+}

@@ -189,6 +189,12 @@ fn a_pull_request_that_cannot_be_seen_is_still_followed() {
     assert_eq!(show(&once), "Proposed Unknown/Broken");
     let twice = status_after_failed_lookup(&change, once.clone(), &failure, now(), 7);
     assert_eq!(twice, once);
+    let other = Failure {
+        reason: "Gone".to_owned(),
+        ..failure.clone()
+    };
+    let thrice = status_after_failed_lookup(&change, once, &other, now(), 7);
+    assert_eq!(show(&thrice), "Proposed Unknown/Gone");
     let change = at("-");
     let pending = status_after_failed_lookup(&change, ChangeStatus::default(), &failure, now(), 7);
     assert!(show(&pending).starts_with("Pending Unknown/Broken again"));

@@ -63,6 +63,11 @@ fn a_hold_beside_the_forecast_is_not_repeated() {
         "dev[2.0.0 ok] > prod{{manual}}[1.0.0 ok]\n{rejected}"
     )));
     assert!(adds("dev[2.0.0 ok 10m] > prod{soak 30m, manual}[1.0.0 ok]"));
+    assert!(
+        adds("dev[2.0.0 ok 10m] > prod{soak 30m}[1.0.0 ok]"),
+        "until when it soaks"
+    );
+    assert!(!adds("dev[2.0.0 broken] > prod[1.0.0 ok]"));
 }
 
 #[test]

@@ -591,6 +591,36 @@ fn covering(freezes: &[Freeze], namespace_labels: Option<&[(&str, &str)]>) -> St
     lines.collect::<Vec<_>>().join("; ")
 }
 
+/// A Freeze of another namespace is named with it; one of some clusters names these.
+#[test]
+fn what_a_freeze_covers_is_stored() {
+    let world = draw("dev[2.0.0 ok on c1] > prod[1.0.0 ok on c2, 1.0.0 ok on c3]");
+    let cluster_labels =
+        |_: &str, name: &str| Some(BTreeMap::from([("cluster".to_owned(), name.to_owned())]));
+    let scope = FreezeScope {
+        freeze_namespace: Some("sluice"),
+        namespace_labels: None,
+        cluster_labels: &cluster_labels,
+    };
+    let some = json!({"reason": "r", "clusterSelector": {"matchLabels": {"cluster": "c2"}}});
+    let freezes = [
+        stored("a", "default", json!({"reason": "r"})),
+        stored("b", "sluice", json!({"reason": "r"})),
+        stored("c", "default", some),
+    ];
+    let covering = covering_freezes(&world.pipeline, &world.model(), &freezes, &scope, now());
+    let found = covering.iter().map(|it| {
+        let clusters = it.clusters.as_ref().map(|it| it.join(" "));
+        (it.name.as_str(), it.namespace.as_deref(), clusters)
+    });
+    let found: BTreeMap<_, _> = found
+        .map(|(name, home, clusters)| (name, (home, clusters)))
+        .collect();
+    assert_eq!(found["a"], (None, None));
+    assert_eq!(found["b"], (Some("sluice"), None));
+    assert_eq!(found["c"], (None, Some("c2".to_owned())));
+}
+
 #[test]
 fn every_selector_has_to_match() {
     let one = |spec| covering(&[stored("f", "default", spec)], None);

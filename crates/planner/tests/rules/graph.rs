@@ -145,6 +145,10 @@ fn of_several_sources_the_newest_common_revision_counts() {
             start,
         ),
         (
+            "left eu 1.5.0 3h 1h\nleft eu 2.0.0 5h 4h\nleft us 1.5.0 3h 1h\nleft us 2.0.0 5h 4h",
+            start,
+        ),
+        (
             "left eu 1.5.0 5h 3h\nleft us 1.5.0 5h 2h",
             "start prod 1.5.0 instead of 1.0.0",
         ),

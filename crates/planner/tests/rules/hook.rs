@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use crate::drawing::{World, draw, now};
 
 /// An event of the drawn app, from the environment whose namespace that is, with changes.
-fn event(namespace: &str, changes: Value) -> FluxEvent {
+pub(crate) fn event(namespace: &str, changes: Value) -> FluxEvent {
     let mut event = json!({
         "involvedObject": {
             "apiVersion": "helm.toolkit.fluxcd.io/v2beta2",
@@ -30,7 +30,7 @@ fn event(namespace: &str, changes: Value) -> FluxEvent {
 }
 
 /// What is stored where, and the answer, in a line.
-fn heard(world: &World, environment: &str, event: &FluxEvent) -> String {
+pub(crate) fn heard(world: &World, environment: &str, event: &FluxEvent) -> String {
     let heard = evaluate_event(
         &world.pipeline,
         environment,
@@ -45,7 +45,7 @@ fn heard(world: &World, environment: &str, event: &FluxEvent) -> String {
     format!("{stored}; {}", said(&heard.answer))
 }
 
-fn said(answer: &HookAnswer) -> String {
+pub(crate) fn said(answer: &HookAnswer) -> String {
     match answer {
         HookAnswer::Refuse(refusal) => format!("refused: {refusal}"),
         HookAnswer::CannotPromote => "cannot promote".to_owned(),

@@ -4,7 +4,7 @@ use api::{
     Promotion,
     pipeline::{PipelineStatus, Scope, Strategy},
 };
-use planner::{InputQuestion, InputsRefusal, published_input, with_desired};
+use planner::{InputQuestion, InputsRefusal, inputs_secret, published_input, with_desired};
 use serde_json::{Value, json};
 
 use crate::drawing::{World, draw};
@@ -250,6 +250,55 @@ fn people_read_what_clusters_are_answered() {
     world.set_scope(Scope::Target);
     world.store(&[landed("1.2.0", Some("c1"), 2, "Succeeded")]);
     assert!(text(&world).contains("clusters that ask get 1.1.0 and 1.2.0\n"));
+}
+
+#[test]
+fn an_environment_that_is_gone_has_no_token_and_publishes_nothing() {
+    let world = world("1.0.0 ok");
+    let spec = &world.pipeline.spec;
+    for (environment, expected) in [
+        ("dev", Some("inputs")),
+        ("prod", Some("inputs")),
+        ("gone", None),
+    ] {
+        assert_eq!(inputs_secret(spec, environment), expected, "{environment}");
+    }
+    let refused = |environment| {
+        let question = InputQuestion {
+            environment,
+            cluster: None,
+            namespace: None,
+        };
+        published_input(&world.pipeline, question)
+            .unwrap_err()
+            .to_string()
+    };
+    assert_eq!(refused("gone"), "the pipeline publishes no inputs for gone");
+    assert_eq!(
+        refused("prod"),
+        "no promotion into prod has been published yet; nothing is changed until one is"
+    );
+    let differ = InputsRefusal::TargetsDiffer {
+        environment: "prod".to_owned(),
+        missing: "cluster",
+    };
+    assert_eq!(
+        differ.to_string(),
+        "the targets of prod should run different revisions; add `cluster` to the address"
+    );
+}
+
+/// A rollout lands in its environment as a whole only when it has succeeded.
+#[test]
+fn a_rollout_that_failed_publishes_nothing_for_its_environment() {
+    for (phase, expected) in [("Succeeded", "1.1.0"), ("Failed", "unknown")] {
+        let mut world = world("1.0.0 ok on c1, 1.0.0 ok on c2");
+        let mut promotion = serde_json::to_value(landed("1.1.0", None, 1, phase)).unwrap();
+        promotion["status"]["finishedAt"] = "2026-01-01T00:02:00Z".into();
+        promotion["status"]["rollout"] = json!({});
+        world.store(&[serde_json::from_value(promotion).unwrap()]);
+        assert_eq!(world.ask(Some("c9")), expected, "{phase}");
+    }
 }
 
 #[test]

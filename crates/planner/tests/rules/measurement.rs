@@ -218,6 +218,21 @@ fn without_an_answer_a_check_never_fails_and_never_passes() {
 }
 
 #[test]
+fn a_check_that_could_not_be_measured_runs_again_once_it_answers() {
+    let twice = json!({"interval": "60s", "timeout": "10m", "successThreshold": 2});
+    check(
+        prometheus(twice),
+        "refused pass pass",
+        &[
+            "+0s Error CheckHostNotAllowed",
+            "+60s Running ",
+            "+120s Passed ",
+            "3 writes",
+        ],
+    );
+}
+
+#[test]
 fn a_process_that_comes_late_measures_before_it_gives_up() {
     let late = json!({"interval": "30s", "timeout": "2m", "successThreshold": 2});
     check_from(

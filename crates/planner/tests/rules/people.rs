@@ -2,7 +2,7 @@
 
 use api::{
     names::REQUEST_ANNOTATION,
-    pipeline::{Request, RequestKind, Target},
+    pipeline::{Override, Request, RequestKind, Target},
     promotion::Withdrawal,
 };
 use planner::{Completion, request_annotation};
@@ -377,6 +377,24 @@ fn requests_that_were_taken_up_are_dropped() {
     annotations.insert(REQUEST_ANNOTATION.to_owned(), waiting.to_owned());
     let text = request_annotation(&world.pipeline, "prod", &request("2.0.0", "bob"), false);
     assert!(!text.unwrap().contains("3.0.0"));
+}
+
+/// An override is written to an annotation of its own.
+#[test]
+fn a_written_request_has_no_override_in_it() {
+    let world = draw("dev[2.0.0 ok] > prod[1.0.0 ok]");
+    let with_override = Request {
+        override_gates: Some(Override {
+            reason: "an outage".to_owned(),
+            passes: vec!["freeze/weekend".to_owned()],
+        }),
+        ..request("2.0.0", "ada")
+    };
+    let text = request_annotation(&world.pipeline, "prod", &with_override, false).unwrap();
+    assert!(
+        text.contains("2.0.0") && !text.contains("weekend"),
+        "{text}"
+    );
 }
 
 #[track_caller]

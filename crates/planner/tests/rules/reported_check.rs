@@ -53,10 +53,12 @@ fn a_result_is_for_the_newest_attempt_that_waits() {
         environment: "prod",
         ..OF_SMOKE
     };
-    let of = |revision| ReportedCheck {
-        revision: Some(revision),
-        ..OF_SMOKE
-    };
+    fn of(revision: &str) -> ReportedCheck<'_> {
+        ReportedCheck {
+            revision: Some(revision),
+            ..OF_SMOKE
+        }
+    }
     for (runs, asked, expected) in [
         ("check dev smoke 2.0.0 Running", OF_SMOKE, "2.0.0 #0 Verify"),
         (two, OF_SMOKE, "2.0.0 #1 Verify"),
@@ -93,6 +95,14 @@ fn a_result_is_for_the_newest_attempt_that_waits() {
     ] {
         assert_eq!(reported(&world(runs).runs, asked), expected, "{runs}");
     }
+    // A revision may be named by its version.
+    let mut runs = world("check dev smoke 2.0.0 Running").runs;
+    let digest = format!("sha256:{}", "a".repeat(64));
+    runs[0].spec.revision = digest.clone();
+    runs[0].metadata.name = Some(api::names::check_run_name(&runs[0].spec));
+    let found = format!("{digest} #0 Verify");
+    assert_eq!(reported(&runs, of("2.0.0")), found);
+    assert_eq!(reported(&runs, of(&digest)), found);
     // A check that the pipeline measures itself, and a check run that somebody else created.
     let mut runs = world("check dev smoke 2.0.0 Running").runs;
     runs[0].metadata.name = Some("other".to_owned());

@@ -45,6 +45,21 @@ fn what_helps_is_suggested() {
              promotion prod 1.0.0 WaitingForMerge asked r0 back instead 2.0.0",
             "nothing",
         ),
+        // A promotion that has ended, or that brings the same again, is no way back.
+        (
+            "dev[2.0.0 ok] > prod[1.0.0 broken failed 2.0.0]
+             fails prod 2.0.0 1h
+             ran prod 1.0.0
+             promotion prod 0.9.0 Succeeded",
+            "roll back to 1.0.0",
+        ),
+        (
+            "dev[2.0.0 ok] > prod[1.0.0 broken failed 2.0.0]
+             fails prod 2.0.0 1h
+             ran prod 1.0.0
+             promotion prod 2.0.0 Deploying",
+            "roll back to 1.0.0",
+        ),
         // It waits for its source: no command helps.
         ("dev[2.0.0 broken] > prod[1.0.0 ok]", "nothing"),
     ] {

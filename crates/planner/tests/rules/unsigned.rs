@@ -1,6 +1,6 @@
 //! What is said about reports that do not count because nobody has signed them.
 
-use api::pipeline::Report;
+use api::pipeline::{Report, TargetProblem};
 use planner::hook::{FluxEvent, HookAnswer, SignatureTrust, evaluate_event};
 
 use crate::{
@@ -54,6 +54,21 @@ fn what_waits_for_a_signature_says_so() {
     }
 }
 
+/// A target that may not be read any more is known by reports; one that the pipeline may not have is not.
+#[test]
+fn reports_count_for_a_target_that_was_readable_once() {
+    for (state, is_said) in [("lost", true), ("told", false)] {
+        let drawing = format!("dev[1.0.0 broken {state}] > prod[1.0.0 ok]");
+        let mut world = unsigned(&drawing, "dev/-/dev");
+        let status = world.pipeline.status.as_mut().unwrap();
+        let dev = status.environments.get_mut("dev").unwrap();
+        dev.targets[0].problem = Some(TargetProblem::Forbidden);
+        let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+        let is_told = text.contains("2.0.0 was reported without a signature");
+        assert_eq!(is_told, is_said, "{state}: {text}");
+    }
+}
+
 #[test]
 fn an_unsigned_event_is_answered_with_what_is_missing() {
     let event = serde_json::from_value(serde_json::json!({
@@ -96,5 +111,29 @@ fn an_unsigned_event_is_answered_with_what_is_missing() {
         let is_not_signed = matches!(heard.answer, HookAnswer::NotSigned(_));
         assert_eq!(is_not_signed, is_said, "{drawing}: {:?}", heard.answer);
         assert!(heard.report.is_some(), "it is stored");
+    }
+}
+
+#[test]
+fn what_counts_or_reports_no_deployment_waits_for_no_signature() {
+    let two = "dev[- broken told, - broken told] > prod[1.0.0 ok told]";
+    let one = "dev[- broken told] > prod[1.0.0 ok told]";
+    let told = format!("{two}\nreported dev 2.0.0");
+    let told_another = format!("{two}\nreported dev 1.0.0");
+    for (drawing, key, signed, reason, is_said) in [
+        (one, "dev/-/dev", false, "UpgradeSucceeded", true),
+        (one, "dev/-/dev", true, "UpgradeSucceeded", false),
+        (one, "dev/-/dev", false, "UpgradeFailed", false),
+        (&told, "dev", false, "UpgradeSucceeded", false),
+        (&told_another, "dev", false, "UpgradeSucceeded", true),
+    ] {
+        let mut world = unsigned(drawing, key);
+        let status = world.pipeline.status.as_mut().unwrap();
+        let report = status.reports.get_mut(key).unwrap();
+        report.signed = signed;
+        report.reason = Some(reason.to_owned());
+        let text = planner::explain(&world.pipeline, &world.model(), &world.plan());
+        let is_told = text.contains("2.0.0 was reported without a signature");
+        assert_eq!(is_told, is_said, "{drawing} {signed} {reason}: {text}");
     }
 }

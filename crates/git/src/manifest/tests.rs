@@ -172,6 +172,79 @@ fn while_others_are_not_known_only_own_files_change() {
     check(&wanted, &own);
 }
 
+/// Also where the other's own Kustomization does not list it: tomorrow it may.
+#[test]
+fn a_file_in_the_directory_of_another_is_theirs() {
+    let sentence = |file: &str, other: &str| {
+        format!(
+            "the chart version of HelmRelease shop/app is in {file}:8, which {other} is also built from; \
+             set it in an overlay"
+        )
+    };
+    let listed = |file: &str, version: &str| {
+        format!(
+            "== apps/kustomization.yaml\nresources: []\n== apps/prod/kustomization.yaml\n\
+             resources: [../../{file}]\n== apps/dev/kustomization.yaml\nresources: []\n== {file}\n{}",
+            of_chart(version)
+        )
+    };
+    let mut wanted = wanted(VersionField::Chart, release());
+    let (dev, base) = ("apps/dev/app.yaml", "apps/base/app.yaml");
+    check_refused(&wanted, &listed(dev, "1.0.0"), &sentence(dev, "apps/dev"));
+    check(&wanted, &listed(base, "<1.0.0>"));
+    // Of a directory around the own one, the own one is not theirs.
+    wanted.others = others(&["apps"]);
+    check_refused(&wanted, &listed(base, "1.0.0"), &sentence(base, "apps"));
+    check(&wanted, &listed("apps/prod/app.yaml", "<1.0.0>"));
+    // The root has the files of everybody.
+    wanted.others = others(&["."]);
+    let root = "== kustomization.yaml\nresources: []\n";
+    check(&wanted, &format!("{root}{}", listed(base, "<1.0.0>")));
+}
+
+#[test]
+fn the_directories_of_another_may_be_a_pattern() {
+    let text = format!(
+        "== kustomization.yaml\nresources: []\n== apps/prod/kustomization.yaml\nresources: [../base]\n\
+         == apps/dev/kustomization.yaml\nresources: [../base]\n== apps/base/app.yaml\n{}",
+        of_chart("1.0.0")
+    );
+    let mut wanted = wanted(VersionField::Chart, release());
+    for pattern in ["apps/d*", "apps/?ev"] {
+        wanted.others = others(&[pattern]);
+        let refused = promote(&repository(&text), &wanted).expect_err(pattern);
+        assert_eq!(refused.reason(), "SharedManifest", "{refused}");
+    }
+}
+
+#[test]
+fn directories_overlap_where_one_is_inside_the_other() {
+    let overlap = |one: &str, other: &str| {
+        let [one, other] = [one, other].map(|it| vec![it.to_owned()]);
+        directories_overlap(&one, &other)
+    };
+    assert!(overlap("./apps", "apps/prod") && overlap("apps/prod", "apps/"));
+    assert!(overlap("apps", "apps") && overlap(".", "apps"));
+    assert!(!overlap("apps/prod", "apps/dev") && !overlap("apps", "apps-2"));
+}
+
+#[test]
+fn a_patch_of_one_workload_does_not_leave_another_behind() {
+    let name = "host:5000/team/app";
+    let text = format!(
+        "== apps/prod/kustomization.yaml\nresources: [../base]\npatches: [{{path: p.yaml}}]\n\
+         == apps/prod/p.yaml\n{DEPLOYMENT}{name}:1.0.0\n== apps/base/a.yaml\n{DEPLOYMENT}{name}:1.0.0\n\
+         == apps/base/b.yaml\n{}{name}:1.0.0\n",
+        DEPLOYMENT.replace("{name: app}", "{name: other}")
+    );
+    check_refused(
+        &image("Kustomization"),
+        &text,
+        "the image host:5000/team/app of Kustomization shop/app may be any of apps/prod/p.yaml:9, \
+         apps/base/b.yaml:9; mark the right one",
+    );
+}
+
 #[test]
 fn only_files_that_are_called_manifests_count() {
     let text = format!(
@@ -293,6 +366,15 @@ fn what_a_release_refers_to_is_set() {
         &source("OCIRepository", "  ref:\n    digest: <sha256:aa>\n"),
         "sha256:bb",
     );
+    wanted.pin.version = "sha256:bb".to_owned();
+    for pin in ["tag: 1.0.0", "semver: 1.x"] {
+        check_refused(
+            &wanted,
+            &source("OCIRepository", &format!("  ref:\n    {pin}\n")),
+            "the chart version of HelmRelease shop/app is in apps/prod/a.yaml:14, but it is pinned by a \
+             tag, and the new version is a digest",
+        );
+    }
 }
 
 #[test]
@@ -333,6 +415,23 @@ fn images_are_set_where_they_are_replaced_else_in_the_workload() {
     let plain = format!("== apps/prod/a.yaml\n{DEPLOYMENT}<{name}:1>\n");
     check_with(&image("Deployment"), &plain, &format!("{name}:2.0.0"));
     check_with(&image("Kustomization"), &plain, &format!("{name}:2.0.0"));
+    let mut digest = image("Deployment");
+    digest.pin.version = "sha256:bb".to_owned();
+    digest.pin.digest = Some("sha256:bb".to_owned());
+    for (wanted, pinned, because) in [
+        (&digest, ":1", "a tag, and the new version is a digest"),
+        (
+            &image("Deployment"),
+            "@sha256:aa",
+            "a digest, and none is known for the new version",
+        ),
+    ] {
+        let sentence = format!(
+            "the image {name} of Deployment shop/app is in apps/prod/a.yaml:9, but it is pinned by {because}"
+        );
+        let text = format!("== apps/prod/a.yaml\n{DEPLOYMENT}{name}{pinned}\n");
+        check_refused(wanted, &text, &sentence);
+    }
     let replaced = |tag: &str| {
         format!(
             "== apps/prod/kustomization.yaml\nresources: [a.yaml]\nimages:\n- name: other\n  newTag: 1.0.0\n\

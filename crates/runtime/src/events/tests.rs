@@ -346,3 +346,22 @@ async fn an_event_that_kubernetes_refuses_is_not_sent_to_flux() {
     assert!(!error.is_retryable);
     assert!(events.try_recv().is_err());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_is_not_well_is_asked_three_times_and_longer_apart() {
+    let server = Server::in_memory();
+    server.inject_faults(FaultRates {
+        server_error: 1.0,
+        ..FaultRates::default()
+    });
+    let mut registry = Registry::default();
+    let metrics = EventMetrics::register(&mut registry);
+    let started = start(&server, None, &metrics);
+    let began = tokio::time::Instant::now();
+    started.0.record(event("to v2"));
+    let finished = tokio::time::timeout(Duration::from_secs(600), finish(started)).await;
+    finished.unwrap();
+    assert_eq!(began.elapsed(), Duration::from_secs(3));
+    let line = r#"sluice_events_lost_total{sink="kubernetes"} 1"#;
+    assert!(page(&registry).contains(line));
+}

@@ -267,6 +267,13 @@ async fn without_an_election_there_is_always_time() {
 }
 
 #[test]
+fn a_side_effect_may_take_what_two_retries_leave_of_the_lease() {
+    let usual = LeaseTiming::default();
+    assert_eq!(usual.duration(), Duration::from_secs(15));
+    assert_eq!(usual.longest_side_effect(), Duration::from_millis(10_700));
+}
+
+#[test]
 fn terms_that_cannot_work_are_refused() {
     let terms = |duration, deadline, retry| {
         LeaseTiming::new(

@@ -690,6 +690,18 @@ fn a_component_counts_after_what_lists_it() {
 }
 
 #[test]
+fn a_patch_of_a_component_is_for_what_is_listed_beside_it() {
+    let text = format!(
+        "== apps/prod/kustomization.yaml\nresources: [../base]\ncomponents: [../../parts/a]\n\
+         == parts/a/kustomization.yaml\nkind: Component\npatches:\n- path: p.yaml\n  \
+         target: {{kind: HelmRelease}}\n== parts/a/p.yaml\n{}== apps/base/a.yaml\n{}",
+        of_chart("<1.0.0>").replace("{name: app}", "{name: unused}"),
+        of_chart("0.1.0")
+    );
+    check(&wanted(VersionField::Chart, release()), &text);
+}
+
+#[test]
 fn an_image_is_known_by_every_name_it_has() {
     let named = |name: &str| {
         let mut wanted = image("Kustomization");

@@ -157,11 +157,11 @@ async fn statuses_of_others_do_not_stand_for_a_pipeline() {
     let passed = r#"{"iid": 9, "web_url": "", "title": "", "description": null, "state": "opened",
         "source_branch": "b", "target_branch": "main", "source_project_id": 1, "target_project_id": 1,
         "detailed_merge_status": "mergeable", "head_pipeline": {"status": "success", "source": "push"}}"#;
-    double.state.lock().faults = vec![answer(200, passed), answer(409, "{}")].into();
+    double.state.lock().faults = vec![answer(200, passed), answer(401, "{}")].into();
     let error = forge.merge(9, &merge_options()).await.expect_err("refused");
     assert_eq!(
         error.reason(),
-        "HeadMoved",
+        "Forbidden",
         "the merge was requested at once"
     );
 }

@@ -1,16 +1,18 @@
 //! From a marker to a merged pull request, with real git and real HTTP on loopback.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::support::*;
 use git::forge::{
     self, ForgeProduct, MergeMethod, MergeOptions, MergeResult, NewPullRequest, PullRequestState,
     PullRequestUpdate,
 };
-use git::mirror::Mirror;
+use git::mirror::{Mirror, MirrorRetention};
 use git::names::ObjectId;
 use git::paths::PathLimits;
 use git::propose::{ProposalResult, ProposedEdit, RequestedEdit};
+use git::runner::{GitLimits, GitRunner};
 use net::{OutboundHttp, Remedy};
 use tempfile::TempDir;
 use testbed::forge::{Forge, PullState, Repository};
@@ -656,6 +658,24 @@ async fn nothing_is_pushed_without_permission() {
         ("NotPermitted", Remedy::RETRY)
     );
     assert_eq!(world.repository.tip(BRANCH).await, None);
+}
+
+#[tokio::test]
+async fn permission_is_asked_for_as_long_as_a_push_may_take() {
+    let world = World::with_manifest().await;
+    let folder = TempDir::new().expect("a folder");
+    let limits = GitLimits {
+        push: Duration::from_secs(7),
+        ..GitLimits::default()
+    };
+    let runner = GitRunner::new(folder.path(), limits, ANY_ADDRESS).expect("a runner");
+    let all = mirrors_with(runner, folder.path(), MirrorRetention::default());
+    let login = credentials(&[("username", "git"), ("password", world.forge.token())]);
+    let mirror = all.open(&url(&world.repository.url()), &login);
+    let only_seven_seconds = |needed| needed == Duration::from_secs(7);
+    let wanted = proposal("2.0.0");
+    let pushed = mirror.propose(&wanted, &only_seven_seconds).await;
+    assert!(matches!(pushed, Ok(ProposalResult::Proposed(_))));
 }
 
 #[tokio::test]

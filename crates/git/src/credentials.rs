@@ -298,6 +298,7 @@ mod tests {
         ] {
             let error = read(&entries).err().expect("half a credential");
             assert!(error.to_string().contains(missing), "{error}");
+            assert_eq!(error.reason(), "InvalidCredentials");
         }
     }
 

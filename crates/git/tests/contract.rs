@@ -5,6 +5,8 @@
 //! the real Gitea, and compares the answers of its double with it.
 #![expect(clippy::panic, reason = "a check that cannot go on ends the test")]
 
+#[path = "contract/answers.rs"]
+mod answers;
 #[path = "contract/app.rs"]
 mod app;
 #[path = "contract/checks.rs"]

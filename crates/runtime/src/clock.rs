@@ -33,3 +33,22 @@ impl Clock {
             .unwrap_or_default()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn the_time_follows_the_clock_of_tokio() {
+        wall_clock::simulate(Timestamp::UNIX_EPOCH);
+        let clock = Clock::start();
+        tokio::time::advance(Duration::from_secs(90)).await;
+        assert_eq!(clock.now().as_second(), 90);
+        let then = Timestamp::from_second(100).unwrap();
+        assert_eq!(clock.until(then), Duration::from_secs(10));
+        tokio::time::advance(Duration::from_secs(90)).await;
+        assert_eq!(clock.until(then), Duration::ZERO);
+    }
+}

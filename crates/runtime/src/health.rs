@@ -272,6 +272,30 @@ mod tests {
         assert!(body.ends_with("# EOF\n"));
     }
 
+    /// It must not listen to everybody instead.
+    #[tokio::test]
+    async fn an_address_of_another_machine_is_an_error() {
+        let elsewhere = SocketAddr::from(([192, 0, 2, 1], 0));
+        let router = probes(Health::new(MINUTE));
+        let served = serve(elsewhere, router, CancellationToken::new()).await;
+        assert!(served.is_err(), "{served:?}");
+    }
+
+    #[tokio::test]
+    async fn where_all_of_ipv6_cannot_be_listened_on_it_is_all_of_ipv4() {
+        // Where there is no IPv6 at all, nothing is in the way, and nothing need be.
+        let taken = TcpListener::bind((Ipv6Addr::LOCALHOST, 0)).await;
+        let port = taken
+            .as_ref()
+            .map_or(0, |it| it.local_addr().unwrap().port());
+        let wildcard = SocketAddr::from((Ipv6Addr::UNSPECIFIED, port));
+        let stop = CancellationToken::new();
+        let router = probes(Health::new(MINUTE));
+        let address = serve(wildcard, router, stop.clone()).await.unwrap();
+        assert!(address.is_ipv4(), "{address}");
+        stop.cancel();
+    }
+
     #[tokio::test]
     async fn a_taken_port_is_an_error() {
         let stop = CancellationToken::new();

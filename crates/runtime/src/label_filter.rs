@@ -106,6 +106,8 @@ mod tests {
             ("tier", false),
             ("!tier", true),
             ("team,!tier,team in (shop)", true),
+            ("team in (bank,shop),!tier", true),
+            ("team in (bank,shop),tier", false),
             ("team,tier", false),
         ] {
             let selector = LabelFilter::parse(text).unwrap();

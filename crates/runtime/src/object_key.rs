@@ -34,3 +34,13 @@ impl fmt::Display for ObjectKey {
         write!(formatter, "{}/{}", self.namespace, self.name)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_shown_with_its_namespace() {
+        assert_eq!(ObjectKey::new("shop", "web").to_string(), "shop/web");
+    }
+}

@@ -39,15 +39,20 @@ impl Random {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use super::*;
 
     #[test]
     fn a_seed_repeats_and_jitter_stays_within_a_quarter() {
         let (one, other) = (Random::seeded(7), Random::seeded(7));
+        let mut delays = BTreeSet::new();
         for _ in 0..1000 {
             let delay = one.jittered(Duration::from_secs(4));
             assert_eq!(delay, other.jittered(Duration::from_secs(4)));
             assert!((3.0..5.0).contains(&delay.as_secs_f64()), "{delay:?}");
+            delays.insert(delay);
         }
+        assert!(delays.len() > 500, "they differ");
     }
 }

@@ -111,13 +111,14 @@ impl<K: Clone + Eq + Hash, V> Entries<K, V> {
     fn make_room(&mut self, capacity: usize) {
         let now = Instant::now();
         self.slots
-            .retain(|_, slot| expiry(slot).is_none_or(|at| now < at));
+            .retain(|_, slot| expiry(slot, now).is_none_or(|at| now < at));
         if self.slots.len() >= capacity {
-            let mut expiries: Vec<_> = self.slots.values().filter_map(expiry).collect();
+            let expiries = self.slots.values().filter_map(|slot| expiry(slot, now));
+            let mut expiries: Vec<_> = expiries.collect();
             expiries.sort_unstable();
             if let Some(middle) = expiries.get(expiries.len() / 2).copied() {
                 self.slots
-                    .retain(|_, slot| expiry(slot).is_none_or(|at| middle < at));
+                    .retain(|_, slot| expiry(slot, now).is_none_or(|at| middle < at));
             }
         }
         self.sweep_at = (self.slots.len() * 2).max(FIRST_SWEEP).min(capacity.max(1));
@@ -125,18 +126,20 @@ impl<K: Clone + Eq + Hash, V> Entries<K, V> {
 }
 
 /// When the value expires; nothing while it is being looked up.
-fn expiry<V>(slot: &Slot<V>) -> Option<Instant> {
+fn expiry<V>(slot: &Slot<V>, now: Instant) -> Option<Instant> {
     let expires = match slot.try_lock() {
         Ok(value) => value.as_ref().map(|(expires, _)| *expires),
         Err(_) => return None,
     };
     // A lookup that was cancelled left nothing: as good as expired, unless somebody waits for it.
-    expires.or((Arc::strong_count(slot) == 1).then(Instant::now))
+    expires.or((Arc::strong_count(slot) == 1).then_some(now))
 }
 
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use futures::FutureExt;
 
     use super::*;
 
@@ -191,6 +194,17 @@ mod tests {
             assert!(cache.len() <= 100, "{}", cache.len());
         }
         assert_eq!(cache.get(&9_999), Some(9_999));
+    }
+
+    /// The clock goes on, also while room is made.
+    #[tokio::test]
+    async fn cancelled_lookups_leave_nothing() {
+        let cache = TtlCache::new(SECOND, 100);
+        for key in 0..1000 {
+            let lookup = cache.get_with(key, std::future::pending::<()>());
+            assert_eq!(lookup.now_or_never(), None);
+            assert!(cache.len() <= 100, "{}", cache.len());
+        }
     }
 
     #[tokio::test(start_paused = true)]

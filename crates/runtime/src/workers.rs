@@ -172,7 +172,7 @@ mod tests {
     use tokio::time::{Instant, sleep};
 
     use super::*;
-    use crate::worker_metrics::WorkerMetricFamilies;
+    use crate::{Health, worker_metrics::WorkerMetricFamilies};
 
     #[tokio::test(start_paused = true)]
     async fn results_decide_when_a_key_is_reconciled_again_and_what_is_counted() {
@@ -207,9 +207,66 @@ mod tests {
             r#"controller_runtime_reconcile_total{controller="test",result="error"} 1"#,
             r#"controller_runtime_reconcile_total{controller="test",result="success"} 1"#,
             r#"workqueue_retries_total{name="test",controller="test"} 2"#,
+            r#"workqueue_adds_total{name="test",controller="test"} 1"#,
+            r#"controller_runtime_reconcile_errors_total{controller="test"} 1"#,
+            r#"controller_runtime_active_workers{controller="test"} 0"#,
+            r#"workqueue_depth{name="test",controller="test"} 0"#,
+            r#"workqueue_longest_running_processor_seconds{name="test",controller="test"} 0.0"#,
         ] {
             assert!(page.contains(line), "{line} is not in {page}");
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_is_queued_and_what_takes_long_is_reported() {
+        let mut registry = Registry::default();
+        let families = WorkerMetricFamilies::register(&mut registry);
+        let health = Health::new(Duration::from_secs(60));
+        let progress = Some(health.progress("test"));
+        let workers = Workers::new(families.of_controller("test", 1), progress, 1);
+        let workers = Arc::new(workers);
+        let page = || {
+            let mut page = String::new();
+            text::encode(&mut page, &registry).unwrap();
+            page
+        };
+        workers.enqueue("a");
+        workers.enqueue("b");
+        assert_eq!(workers.depth(), 2);
+        assert!(page().contains(r#"workqueue_depth{name="test",controller="test"} 2"#));
+        let stuck = tokio::spawn(workers.clone().run(|_| std::future::pending()));
+        sleep(Duration::from_secs(90)).await;
+        assert_eq!(
+            health.stalled(),
+            [("test".to_owned(), Duration::from_secs(90))]
+        );
+        let longest =
+            "workqueue_longest_running_processor_seconds{name=\"test\",controller=\"test\"} 90.0";
+        assert!(page().contains(longest), "{}", page());
+        stuck.abort();
+        let _ = stuck.await;
+        let running = tokio::spawn(workers.clone().run(async |_| RequeueAction::AwaitChange));
+        sleep(Duration::from_secs(90)).await;
+        assert_eq!(health.stalled(), []);
+        running.abort();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_delayed_key_is_reconciled_then_unless_it_is_forgotten() {
+        let families = WorkerMetricFamilies::register(&mut Registry::default());
+        let workers = Arc::new(Workers::new(families.of_controller("test", 1), None, 1));
+        let (start, reconciled) = (Instant::now(), Arc::new(Mutex::new(Vec::new())));
+        let log = reconciled.clone();
+        workers.enqueue_after("a", Duration::from_secs(5));
+        workers.enqueue_after("b", Duration::from_secs(7));
+        workers.forget(&"a");
+        let running = tokio::spawn(workers.run(move |key: &str| {
+            log.lock().push((key, start.elapsed().as_secs()));
+            async { RequeueAction::AwaitChange }
+        }));
+        sleep(Duration::from_secs(60)).await;
+        running.abort();
+        assert_eq!(*reconciled.lock(), [("b", 7)]);
     }
 
     #[tokio::test(start_paused = true)]

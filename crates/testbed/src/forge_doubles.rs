@@ -112,6 +112,10 @@ pub struct StoredCommit {
 /// How the next request fails.
 #[derive(Clone, Debug)]
 pub enum InjectedFault {
+    /// It does not: another one is to fail.
+    AsUsual,
+    /// The request is carried out, but the answer is this status and body.
+    CarriedOut(u16, &'static str),
     /// Status, headers and body.
     Answer(u16, Vec<(&'static str, String)>, &'static str),
     NeverEndingBody,
@@ -268,7 +272,12 @@ async fn inject_faults(
         forge_state.faults.pop_front()
     };
     match fault {
-        None => next.run(request).await,
+        None | Some(InjectedFault::AsUsual) => next.run(request).await,
+        Some(InjectedFault::CarriedOut(status, body)) => {
+            next.run(request).await;
+            let response = Response::builder().status(status);
+            response.body(Body::from(body)).expect("a response")
+        }
         Some(InjectedFault::Answer(status, headers, body)) => {
             let mut response = Response::builder().status(status);
             for (name, value) in headers {

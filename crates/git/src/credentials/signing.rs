@@ -142,8 +142,23 @@ mod tests {
                 "{problem}"
             );
         }
-        let public = problem(&[("signingKey", "ssh-ed25519 AAAA")]).expect("it is refused");
-        assert!(public.contains("an SSH private key"), "{public}");
+        for other in [
+            "ssh-ed25519 AAAA",
+            "-----BEGIN CERTIFICATE-----",
+            "MY PRIVATE KEY-----",
+        ] {
+            let problem = problem(&[("signingKey", other)]).expect("it is refused");
+            assert!(problem.contains("an SSH private key"), "{problem}");
+        }
+    }
+
+    #[test]
+    fn a_key_is_passed_on_with_one_newline_at_its_end() {
+        for text in ["key", "key\n"] {
+            let key = SecretValue::new(text.as_bytes().to_vec());
+            let format = SigningFormat::Ssh;
+            assert_eq!(SigningKey { key, format }.text(), b"key\n");
+        }
     }
 
     #[test]

@@ -155,7 +155,6 @@ impl Reader {
             Event::SequenceStart(style, ..) => self.enter(*style, dash_column(text, span), false),
             Event::MappingStart(style, ..) => self.enter(*style, span.start.col(), true),
             Event::SequenceEnd | Event::MappingEnd => self.leave(),
-            Event::DocumentEnd => self.ended.clear(),
             _ => {}
         }
         Ok(())

@@ -87,7 +87,9 @@ mod tests {
         check("image: sha256:aa", tagged, "image: sha256:bb");
         check("tag: stable", tagged, "tag: latest");
         check("tag: v1@sha256:aa", tagged, "tag: latest@sha256:bb");
+        check("tag: main@sha1:aa", tagged, "tag: latest");
         let untagged = ("sha256:bb", "sha256:bb", "");
+        check("image: v1@sha256:aa", untagged, "image: sha256:bb");
         check("digest: sha256:aa", untagged, "digest: sha256:bb");
         check("tag: stable", untagged, "");
         check("version: x", untagged, "version: sha256:bb");
@@ -105,5 +107,7 @@ mod tests {
         check(&format!("commit: {old}"), (&new, "", ""), &expected);
         check(&format!("commit: {old}"), ("v1", "", ""), "");
         check("tag: v0", ("v1", "", &new), "tag: v1");
+        // Where a version is written instead of a commit, it stays one.
+        check("commit: v0", ("v1", "", ""), "commit: v1");
     }
 }

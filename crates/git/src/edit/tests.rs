@@ -49,6 +49,38 @@ fn a_marker_that_belongs_to_nothing_sets_nothing() {
 }
 
 #[test]
+fn a_comment_above_belongs_to_its_own_document() {
+    check_untouched("a: 1\n#M\n---\nv: 1\n");
+    check(
+        "a: 1\n...\n#M\n---\nv: 1\n",
+        "a: 1\n...\n#M\n---\nv: 2.0.0\n",
+    );
+    check("\n#M\n---\nv: 1\n", "\n#M\n---\nv: 2.0.0\n");
+    check_untouched("# more\n---\n#M\nv: 1\n");
+    // A block of the document before does not count.
+    check(
+        "s:\n  x: 0\n---\n  #M\nv: 1\n",
+        "s:\n  x: 0\n---\n  #M\nv: 2.0.0\n",
+    );
+}
+
+#[test]
+fn after_a_deeper_block_the_indentation_decides_what_a_comment_belongs_to() {
+    check("s:\n  x: 0\n#M\nv: 1\n", "s:\n  x: 0\n#M\nv: 2.0.0\n");
+    check("s:\n    #M\n  v: 1\n", "s:\n    #M\n  v: 2.0.0\n");
+    check("s:\n- 1\n  #M\nv: 1\n", "s:\n- 1\n  #M\nv: 2.0.0\n");
+    check_untouched("s:\n  - 1\n  #M\nv: 1\n");
+    check("- a: 1\n#M\n- 1\n", "- a: 1\n#M\n- 2.0.0\n");
+    check_untouched("- a: 1\n  #M\n- 1\n");
+    // The comment above belongs to the block if it is indented like it.
+    check(
+        "s:\n  x: 0\n  # more\n#M\nv: 1\n",
+        "s:\n  x: 0\n  # more\n#M\nv: 2.0.0\n",
+    );
+    check_untouched("s:\n  x: 0\n# more\n#M\nv: 1\n");
+}
+
+#[test]
 fn the_rest_of_the_file_keeps_its_bytes() {
     check(
         "\u{feff}a: 'x'\r\nv: 1 #M\r\n",
@@ -76,6 +108,7 @@ fn the_rest_of_the_file_keeps_its_bytes() {
 #[test]
 fn an_empty_value_is_filled() {
     check("v: #M\nw: 1\n", "v: 2.0.0 #M\nw: 1\n");
+    check("v : #M\n", "v : 2.0.0 #M\n");
 }
 
 #[test]
@@ -132,6 +165,11 @@ fn blocks_of_text_and_broken_files_are_refused() {
     let block = format!("v: | # {{\"$promotion\": \"{MARKER}\"}}\n  text\n");
     assert_eq!(
         set_marked(block.as_bytes(), MARKER, "2"),
+        Err(Error::BlockScalar { line: 2 })
+    );
+    let item = block.replace("v: |", "- |");
+    assert_eq!(
+        set_marked(item.as_bytes(), MARKER, "2"),
         Err(Error::BlockScalar { line: 2 })
     );
     let broken = format!("v: [1 # {{\"$promotion\": \"{MARKER}\"}}\n");
@@ -239,6 +277,18 @@ fn neighbours_do_not_change_the_path_of_an_edit() {
         &format!("images:\n- name: shop\n{image}"),
         &[("images[1].newTag", Some("1"))],
     );
+    // Neither are items told apart by something else than a name that can be shown.
+    let long = "a".repeat(257);
+    for item in [
+        "id: shop",
+        "name: ''",
+        "name: 'a]'",
+        "name: \"a\\n\"",
+        &format!("name: {long}"),
+    ] {
+        let text = format!("images:\n- {item}\n  newTag: 1 #M\n");
+        check_edits(&text, &[("images[0].newTag", Some("1"))]);
+    }
     let object = "kind: A\nmetadata: {name: x}\nv: 1 #M\n";
     let path = [("A/x v", Some("1"))];
     check_edits(&format!("{object}---\nkind: B\n"), &path);

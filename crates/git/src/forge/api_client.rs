@@ -268,3 +268,47 @@ fn from_http(attempted: &'static str, error: HttpError) -> Error {
         },
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn messages_are_found_wherever_forges_put_them() {
+        let long = "x".repeat(400);
+        for (body, expected) in [
+            (json!({"message": "no\nway"}), "noway"),
+            (
+                json!({"message": "Validation Failed", "errors": [
+                    {"resource": "PullRequest", "code": "custom", "message": "No commits"},
+                ]}),
+                "Validation Failed; No commits",
+            ),
+            (
+                json!({"error": {"message": "Bad", "detail": "a", "fields": {"t": ["b"]}}}),
+                "Bad; a; b",
+            ),
+            (
+                json!({"errors": {"title": ["is too long", "is odd"]}}),
+                "is too long; is odd",
+            ),
+            (
+                json!({"errors": [{"message": "Vetoed", "vetoes": [{"message": "by ann"}]}]}),
+                "Vetoed; by ann",
+            ),
+            (json!({"message": long}), &long[..300]),
+            (json!({"other": "x"}), "status 422"),
+            (json!("x"), "status 422"),
+        ] {
+            let response = ApiResponse {
+                attempted: "try",
+                status: StatusCode::UNPROCESSABLE_ENTITY,
+                headers: HeaderMap::new(),
+                body: body.to_string().into_bytes(),
+            };
+            assert_eq!(response.message(), expected, "{body}");
+        }
+    }
+}

@@ -361,3 +361,22 @@ impl Forge for AzureDevOps {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::names::ObjectId;
+
+    #[test]
+    fn every_method_has_its_strategy() {
+        for (method, strategy) in [
+            (MergeMethod::Merge, "noFastForward"),
+            (MergeMethod::Squash, "squash"),
+            (MergeMethod::Rebase, "rebase"),
+        ] {
+            let head = ObjectId::new("b".repeat(40)).expect("an id");
+            let options = completion_options(&MergeOptions { head, method });
+            assert_eq!(options, json!({"mergeStrategy": strategy}));
+        }
+    }
+}

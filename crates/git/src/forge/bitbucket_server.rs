@@ -347,3 +347,15 @@ impl Forge for BitbucketServer {
         })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_method_but_the_usual_one_has_its_strategy() {
+        let methods = [MergeMethod::Merge, MergeMethod::Squash, MergeMethod::Rebase];
+        let expected = [None, Some("squash"), Some("rebase-ff-only")];
+        assert_eq!(methods.map(merge_strategy), expected);
+    }
+}

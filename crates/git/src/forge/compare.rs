@@ -343,3 +343,57 @@ pub(super) async fn azure(
     let total = Some(counts.ahead_count);
     Ok(CommitComparison::cut(newest.collect(), total))
 }
+
+#[cfg(test)]
+mod tests {
+    use net::AddressPolicy;
+
+    use super::*;
+
+    #[test]
+    fn every_forge_has_a_page_that_compares_two_commits() {
+        let (a, b) = ("a".repeat(40), "b".repeat(40));
+        let ids = [&a, &b].map(|id| ObjectId::new(&**id).expect("an id"));
+        for (product, url, page) in [
+            (
+                ForgeProduct::GitHub,
+                "git@github.com:team/app.git",
+                format!("https://github.com/team/app/compare/{a}...{b}"),
+            ),
+            (
+                ForgeProduct::Gitea,
+                "https://git.example/team/app",
+                format!("https://git.example/team/app/compare/{a}...{b}"),
+            ),
+            (
+                ForgeProduct::GitLab,
+                "https://gitlab.com/group/sub/app",
+                format!("https://gitlab.com/group/sub/app/-/compare/{a}...{b}"),
+            ),
+            (
+                ForgeProduct::BitbucketCloud,
+                "git@bitbucket.org:team/app.git",
+                format!("https://bitbucket.org/team/app/branches/compare/{b}..{a}"),
+            ),
+            (
+                ForgeProduct::BitbucketServer,
+                "https://bb.example/git/scm/KEY/app.git",
+                format!(
+                    "https://bb.example/git/projects/KEY/repos/app/compare/commits?targetBranch={a}\
+                     &sourceBranch={b}"
+                ),
+            ),
+            (
+                ForgeProduct::AzureDevOps,
+                "https://dev.azure.com/org/shop/_git/app",
+                format!(
+                    "https://dev.azure.com/org/shop/_git/app/branchCompare?baseVersion=GC{a}\
+                     &targetVersion=GC{b}"
+                ),
+            ),
+        ] {
+            let url = RepositoryUrl::parse(url, AddressPolicy::default()).expect("a URL");
+            assert_eq!(comparison_page(product, &url, (&ids[0], &ids[1])), page);
+        }
+    }
+}

@@ -125,14 +125,9 @@ impl GitLab {
         number: u64,
         merge: &MergeOptions,
     ) -> Result<ApiResponse, Error> {
-        let mut body = json!({"sha": merge.head.as_str()});
-        // The other methods are a setting of the project.
-        if merge.method == MergeMethod::Squash {
-            body["squash"] = json!(true);
-        }
         let number = number.to_string();
         let path = self.path(&["merge_requests", &number, "merge"]);
-        let request = ApiRequest::new(attempted, Method::PUT, &path).body(body);
+        let request = ApiRequest::new(attempted, Method::PUT, &path).body(merge_body(merge));
         self.session.send(request).await
     }
 
@@ -162,6 +157,15 @@ impl GitLab {
         let is_new = before.as_ref() != Some(head);
         is_new.then(|| "a pipeline may still start for it".to_owned())
     }
+}
+
+fn merge_body(merge: &MergeOptions) -> Value {
+    let mut body = json!({"sha": merge.head.as_str()});
+    // The other methods are a setting of the project.
+    if merge.method == MergeMethod::Squash {
+        body["squash"] = json!(true);
+    }
+    body
 }
 
 /// The result of a merge that GitLab refused, by the current state of the merge request.
@@ -381,5 +385,25 @@ impl Forge for GitLab {
                 .list_if_changed(&list, MAX_PAGES, since, from_same_repository)
                 .await
         })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_squash_is_asked_for() {
+        let commit = "b".repeat(40);
+        let head = ObjectId::new(&*commit).expect("an id");
+        let body = |method| {
+            let head = head.clone();
+            merge_body(&MergeOptions { head, method })
+        };
+        let squashed = json!({"sha": commit, "squash": true});
+        assert_eq!(body(MergeMethod::Squash), squashed);
+        for method in [MergeMethod::Merge, MergeMethod::Rebase] {
+            assert_eq!(body(method), json!({"sha": commit}));
+        }
     }
 }

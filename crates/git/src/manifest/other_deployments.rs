@@ -27,7 +27,7 @@ pub(super) fn refuse_shared(
     let is_theirs = |(other, directories): &(&OtherDeployment, &Vec<String>)| {
         let graph = BuildGraph::new(files, directories);
         if differs_by_namespace(wanted, other, directories) {
-            return applies_to(files, wanted, (other, directories), &graph, chosen);
+            return applies_to(files, wanted, other, &graph, chosen);
         }
         is_in_their_directory(directories, wanted, path) || graph.contains(path)
     };
@@ -92,7 +92,7 @@ pub fn directories_overlap(one: &[String], other: &[String]) -> bool {
 fn applies_to(
     files: &RepositoryFiles,
     wanted: &WantedField,
-    (other, directories): (&OtherDeployment, &[String]),
+    other: &OtherDeployment,
     graph: &BuildGraph<'_>,
     chosen: &CandidateField<'_>,
 ) -> bool {
@@ -101,7 +101,6 @@ fn applies_to(
             namespace: other.namespace.clone(),
             ..wanted.identity.clone()
         },
-        directories: directories.to_vec(),
         ..wanted.clone()
     };
     let (found, _) = FieldSearch::new(files, &theirs, graph).effective_candidates();

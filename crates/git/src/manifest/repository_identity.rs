@@ -112,6 +112,7 @@ mod tests {
             ("https://github.com/a/b", "https://gitlab.com/a/b"),
             ("https://git.example/a/b", "http://gitea.gitea.svc:3000/a/b"),
             ("https://github.com/a/b", "https://github.com/a/b-2"),
+            ("https://git.example/scm/r", "https://git.example/r"),
         ] {
             assert!(!is_same_repository(one, other), "{one} and {other}");
         }

@@ -11,6 +11,14 @@ pub(super) type Repository = BTreeMap<String, String>;
 
 /// The repository as it would be proposed.
 pub(super) fn promote(repository: &Repository, wanted: &WantedField) -> Result<Repository, Error> {
+    promote_within(repository, wanted, &PathLimits::default())
+}
+
+fn promote_within(
+    repository: &Repository,
+    wanted: &WantedField,
+    limits: &PathLimits,
+) -> Result<Repository, Error> {
     let files = RepositoryFiles {
         identity: RepositoryIdentity::of("https://git.example/team/config"),
         paths: repository.keys().cloned().collect(),
@@ -21,7 +29,7 @@ pub(super) fn promote(repository: &Repository, wanted: &WantedField) -> Result<R
     };
     let own = BuildGraph::new(&files, &wanted.directories);
     assert!(own.missing.is_empty(), "everything was read");
-    let (path, changes) = find_field(&files, wanted, &PathLimits::default(), &own)?;
+    let (path, changes) = find_field(&files, wanted, limits, &own)?;
     let edited = crate::edit::set_events(repository[&path].as_bytes(), &changes);
     let content = edited.expect("it can be edited").content;
     let mut after = repository.clone();
@@ -147,6 +155,117 @@ fn a_base_is_set_only_where_it_is_nobody_elses() {
 }
 
 #[test]
+fn while_others_are_not_known_only_own_files_change() {
+    let mut wanted = wanted(VersionField::Chart, release());
+    wanted.others[0].directories = None;
+    let base = |version: &str| {
+        let list = "== apps/prod/kustomization.yaml\nresources: [../base]\n== apps/base/app.yaml\n";
+        format!("{list}{}", of_chart(version))
+    };
+    check_refused(
+        &wanted,
+        &base("1.0.0"),
+        "the chart version of HelmRelease shop/app is in apps/base/app.yaml:8, and the directories of \
+         apps/dev are not known yet; mark it, or name the paths of apps/dev",
+    );
+    let own = format!("== apps/prod/app.yaml\n{}", of_chart("<1.0.0>"));
+    check(&wanted, &own);
+}
+
+/// Also where the other's own Kustomization does not list it: tomorrow it may.
+#[test]
+fn a_file_in_the_directory_of_another_is_theirs() {
+    let sentence = |file: &str, other: &str| {
+        format!(
+            "the chart version of HelmRelease shop/app is in {file}:8, which {other} is also built from; \
+             set it in an overlay"
+        )
+    };
+    let listed = |file: &str, version: &str| {
+        format!(
+            "== apps/kustomization.yaml\nresources: []\n== apps/prod/kustomization.yaml\n\
+             resources: [../../{file}]\n== apps/dev/kustomization.yaml\nresources: []\n== {file}\n{}",
+            of_chart(version)
+        )
+    };
+    let mut wanted = wanted(VersionField::Chart, release());
+    let (dev, base) = ("apps/dev/app.yaml", "apps/base/app.yaml");
+    check_refused(&wanted, &listed(dev, "1.0.0"), &sentence(dev, "apps/dev"));
+    check(&wanted, &listed(base, "<1.0.0>"));
+    // Of a directory around the own one, the own one is not theirs.
+    wanted.others = others(&["apps"]);
+    check_refused(&wanted, &listed(base, "1.0.0"), &sentence(base, "apps"));
+    check(&wanted, &listed("apps/prod/app.yaml", "<1.0.0>"));
+    // The root has the files of everybody.
+    wanted.others = others(&["."]);
+    let root = "== kustomization.yaml\nresources: []\n";
+    check(&wanted, &format!("{root}{}", listed(base, "<1.0.0>")));
+}
+
+#[test]
+fn the_directories_of_another_may_be_a_pattern() {
+    let text = format!(
+        "== kustomization.yaml\nresources: []\n== apps/prod/kustomization.yaml\nresources: [../base]\n\
+         == apps/dev/kustomization.yaml\nresources: [../base]\n== apps/base/app.yaml\n{}",
+        of_chart("1.0.0")
+    );
+    let mut wanted = wanted(VersionField::Chart, release());
+    for pattern in ["apps/d*", "apps/?ev"] {
+        wanted.others = others(&[pattern]);
+        let refused = promote(&repository(&text), &wanted).expect_err(pattern);
+        assert_eq!(refused.reason(), "SharedManifest", "{refused}");
+    }
+}
+
+#[test]
+fn directories_overlap_where_one_is_inside_the_other() {
+    let overlap = |one: &str, other: &str| {
+        let [one, other] = [one, other].map(|it| vec![it.to_owned()]);
+        directories_overlap(&one, &other)
+    };
+    assert!(overlap("./apps", "apps/prod") && overlap("apps/prod", "apps/"));
+    assert!(overlap("apps", "apps") && overlap(".", "apps"));
+    assert!(!overlap("apps/prod", "apps/dev") && !overlap("apps", "apps-2"));
+}
+
+#[test]
+fn a_patch_of_one_workload_does_not_leave_another_behind() {
+    let name = "host:5000/team/app";
+    let text = format!(
+        "== apps/prod/kustomization.yaml\nresources: [../base]\npatches: [{{path: p.yaml}}]\n\
+         == apps/prod/p.yaml\n{DEPLOYMENT}{name}:1.0.0\n== apps/base/a.yaml\n{DEPLOYMENT}{name}:1.0.0\n\
+         == apps/base/b.yaml\n{}{name}:1.0.0\n",
+        DEPLOYMENT.replace("{name: app}", "{name: other}")
+    );
+    check_refused(
+        &image("Kustomization"),
+        &text,
+        "the image host:5000/team/app of Kustomization shop/app may be any of apps/prod/p.yaml:9, \
+         apps/base/b.yaml:9; mark the right one",
+    );
+}
+
+#[test]
+fn only_files_that_are_called_manifests_count() {
+    let text = format!(
+        "== apps/prod/app.yml\n{}== apps/prod/app.yml.old\n{1}== apps/prod/notes.md\n{1}",
+        of_chart("<1.0.0>"),
+        of_chart("0.9.0")
+    );
+    check(&wanted(VersionField::Chart, release()), &text);
+}
+
+#[test]
+fn a_folder_with_a_kustomization_is_built_below_one_without() {
+    let text = format!(
+        "== apps/prod/notes.yaml\nkind: ConfigMap\n== apps/prod/sub/kustomization.yaml\n\
+         resources: [a.yaml]\n== apps/prod/sub/a.yaml\n{}",
+        of_chart("<1.0.0>")
+    );
+    check(&wanted(VersionField::Chart, release()), &text);
+}
+
+#[test]
 fn none_and_several_are_named() {
     let several = format!(
         "== apps/prod/a.yaml\n{0}== apps/prod/sub/b.yaml\n{0}",
@@ -159,6 +278,11 @@ fn none_and_several_are_named() {
         "the chart version of HelmRelease shop/app may be any of apps/prod/a.yaml:8, \
          apps/prod/sub/b.yaml:8; mark the right one",
     );
+    let limits = PathLimits::new(["apps/prod/sub"]).expect("patterns");
+    let before = repository(&several);
+    let mut after = before.clone();
+    after.insert("apps/prod/sub/b.yaml".to_owned(), of_chart("2.0.0"));
+    assert_eq!(promote_within(&before, &wanted, &limits), Ok(after));
     check_refused(
         &wanted,
         "== apps/prod/a.yaml\nkind: ConfigMap\n== apps/prod/b.yaml\n{{ template }}: [\n",
@@ -242,6 +366,15 @@ fn what_a_release_refers_to_is_set() {
         &source("OCIRepository", "  ref:\n    digest: <sha256:aa>\n"),
         "sha256:bb",
     );
+    wanted.pin.version = "sha256:bb".to_owned();
+    for pin in ["tag: 1.0.0", "semver: 1.x"] {
+        check_refused(
+            &wanted,
+            &source("OCIRepository", &format!("  ref:\n    {pin}\n")),
+            "the chart version of HelmRelease shop/app is in apps/prod/a.yaml:14, but it is pinned by a \
+             tag, and the new version is a digest",
+        );
+    }
 }
 
 #[test]
@@ -282,6 +415,23 @@ fn images_are_set_where_they_are_replaced_else_in_the_workload() {
     let plain = format!("== apps/prod/a.yaml\n{DEPLOYMENT}<{name}:1>\n");
     check_with(&image("Deployment"), &plain, &format!("{name}:2.0.0"));
     check_with(&image("Kustomization"), &plain, &format!("{name}:2.0.0"));
+    let mut digest = image("Deployment");
+    digest.pin.version = "sha256:bb".to_owned();
+    digest.pin.digest = Some("sha256:bb".to_owned());
+    for (wanted, pinned, because) in [
+        (&digest, ":1", "a tag, and the new version is a digest"),
+        (
+            &image("Deployment"),
+            "@sha256:aa",
+            "a digest, and none is known for the new version",
+        ),
+    ] {
+        let sentence = format!(
+            "the image {name} of Deployment shop/app is in apps/prod/a.yaml:9, but it is pinned by {because}"
+        );
+        let text = format!("== apps/prod/a.yaml\n{DEPLOYMENT}{name}{pinned}\n");
+        check_refused(wanted, &text, &sentence);
+    }
     let replaced = |tag: &str| {
         format!(
             "== apps/prod/kustomization.yaml\nresources: [a.yaml]\nimages:\n- name: other\n  newTag: 1.0.0\n\
@@ -317,6 +467,12 @@ fn what_cannot_be_set_is_refused_and_not_passed_over() {
     let merged = "patches:\n- target: {name: app}\n  patch: |\n    kind: HelmRelease\n    metadata: \
                   {name: unused}\n    spec: {chart: {spec: {version: 1.1.0}}}\n";
     check_refused(&wanted, &overlay(merged), sentence);
+    // Nor are other values of ours.
+    let values = merged.replace(
+        "{chart: {spec: {version: 1.1.0}}}",
+        "{values: {version: 1.1.0}}",
+    );
+    check(&wanted, &overlay(&values).replace("1.0.0", "<1.0.0>"));
     // Patches for others are none of our business.
     check(
         &wanted,
@@ -380,7 +536,18 @@ fn the_target_of_a_patch_says_whom_it_is_for() {
     ] {
         check(&wanted, &text(one, "<1.0.0>", "0.1.0"));
     }
+    for unclear in ["{name: ap.*}", "{labelSelector: a=b}"] {
+        let text = text(unclear, "1.0.0", "0.1.0");
+        let refused = promote(&repository(&text), &wanted);
+        assert_eq!(refused.expect_err(unclear).reason(), "UneditableFile");
+    }
+    check(&wanted, &text("{name: a.p}", "<1.0.0>", "0.1.0"));
+    for another in ["{name: abc}", "{name: apple}"] {
+        check(&wanted, &text(another, "1.0.0", "<0.1.0>"));
+    }
     let other = format!("---\n{}", of_chart("1").replace("name: app", "name: other"));
+    let text_with_other = text("{kind: HelmRelease, name: other}", "1.0.0", "<0.1.0>") + &other;
+    check(&wanted, &text_with_other);
     for several in [
         "{name: ap.*}",
         "{labelSelector: a=b}",
@@ -390,6 +557,18 @@ fn the_target_of_a_patch_says_whom_it_is_for() {
         let refused = promote(&repository(&text), &wanted);
         assert_eq!(refused.expect_err(several).reason(), "UneditableFile");
     }
+    // What is patched need not be in this repository.
+    let remote = text("{kind: HelmRelease, name: app}", "<1.0.0>", "0.1.0");
+    let remote = remote.replace(
+        "resources: [../base]",
+        "resources: [https://git.example/base]",
+    );
+    check(&wanted, &remote);
+    let unclear = remote
+        .replace("name: app}", "name: ap.*}")
+        .replace(['<', '>'], "");
+    let refused = promote(&repository(&unclear), &wanted);
+    assert_eq!(refused.expect_err("unclear").reason(), "UneditableFile");
     // By the name it has before a prefix.
     let prefixed = text("{name: ap}", "<1.0.0>", "0.1.0")
         .replace(
@@ -398,6 +577,20 @@ fn the_target_of_a_patch_says_whom_it_is_for() {
         )
         .replace("{name: app}", "{name: ap}");
     check(&wanted, &prefixed);
+}
+
+/// A target may be meant by the name before a suffix, and then it is that of another object.
+#[test]
+fn a_patch_for_what_gets_another_name_is_not_ours() {
+    let text = format!(
+        "== apps/prod/kustomization.yaml\nresources: [x, y]\n== apps/prod/x/kustomization.yaml\n\
+         nameSuffix: q\nresources: [b.yaml]\npatches:\n- path: p.yaml\n  target: {{name: ap}}\n\
+         == apps/prod/x/b.yaml\n{0}== apps/prod/x/p.yaml\n{0}== apps/prod/y/kustomization.yaml\n\
+         resources: [a.yaml]\n== apps/prod/y/a.yaml\n{1}",
+        of_chart("0.9.0").replace("{name: app}", "{name: ap}"),
+        of_chart("<1.0.0>")
+    );
+    check(&wanted(VersionField::Chart, release()), &text);
 }
 
 #[test]
@@ -439,6 +632,13 @@ fn patches_count_before_what_they_are_for() {
             refused(&image(kind), &overlay(&listed));
         }
     }
+    let merged = format!(
+        "patches:\n- patch: |\n    {}{name}:1\n",
+        DEPLOYMENT.replace('\n', "\n    ")
+    );
+    for kind in ["Deployment", "Kustomization"] {
+        refused(&image(kind), &overlay(&merged));
+    }
     // Images are replaced after patches, and what is patched beside them is none of our business.
     let replaced = format!(
         "images:\n- name: {name}\n  newTag: <1.0.0>\n{target}  patch: |\n    {}",
@@ -446,9 +646,10 @@ fn patches_count_before_what_they_are_for() {
     );
     check(&image("Deployment"), &overlay(&replaced));
     let beside = format!(
-        "{target}  patch: |\n    {}    {}",
+        "{target}  patch: |\n    {}    {}    {}",
         operation(&format!("{containers}/0/args"), "[a]"),
-        operation(&format!("{containers}/1/image"), "side:2")
+        operation(&format!("{containers}/1/image"), "side:2"),
+        operation(&format!("{containers}/1/env/0/value"), &format!("{name}:3"))
     );
     let text = overlay(&beside).replace(&format!("{name}:1"), &format!("<{name}:1>"));
     check_with(&image("Deployment"), &text, &format!("{name}:2.0.0"));
@@ -486,6 +687,18 @@ fn a_component_counts_after_what_lists_it() {
         let images = format!("images: [{{name: '{name}', newTag: <1.0.0>}}]\n");
         check(&image(kind), &text(&images, "0.9.0"));
     }
+}
+
+#[test]
+fn a_patch_of_a_component_is_for_what_is_listed_beside_it() {
+    let text = format!(
+        "== apps/prod/kustomization.yaml\nresources: [../base]\ncomponents: [../../parts/a]\n\
+         == parts/a/kustomization.yaml\nkind: Component\npatches:\n- path: p.yaml\n  \
+         target: {{kind: HelmRelease}}\n== parts/a/p.yaml\n{}== apps/base/a.yaml\n{}",
+        of_chart("<1.0.0>").replace("{name: app}", "{name: unused}"),
+        of_chart("0.1.0")
+    );
+    check(&wanted(VersionField::Chart, release()), &text);
 }
 
 #[test]

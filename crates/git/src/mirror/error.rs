@@ -236,4 +236,30 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn what_kept_us_from_the_repository_says_whether_to_try_again() {
+        let invalid = AddressError::Invalid { because: "" };
+        let unresolvable = AddressError::Unresolvable {
+            host: String::new(),
+            source: std::io::Error::other("no answer"),
+        };
+        let token = |error| Error::Token { source: error };
+        let attempted = "get a token for the app";
+        let status = 503;
+        for (error, expected) in [
+            (invalid.into(), Remedy::Edit),
+            (unresolvable.into(), Remedy::RETRY),
+            (
+                token(forge::Error::Unauthorized { attempted }),
+                Remedy::Edit,
+            ),
+            (
+                token(forge::Error::Unavailable { attempted, status }),
+                Remedy::RETRY,
+            ),
+        ] {
+            assert_eq!(error.remedy(), expected, "{error:?}");
+        }
+    }
 }

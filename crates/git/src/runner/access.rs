@@ -283,4 +283,30 @@ mod tests {
             assert!(environment.contains(expected), "{url}: {environment}");
         }
     }
+
+    #[test]
+    fn hosts_are_pinned_only_where_a_name_is_resolved_here() {
+        for (url, addresses, expected) in [
+            (
+                "https://forge.example/a/b",
+                &["127.0.0.9:1"][..],
+                [true, false],
+            ),
+            ("https://forge.example/a/b", &[], [false, false]),
+            ("https://127.0.0.1/a/b", &["127.0.0.1:1"], [false, false]),
+            ("https://[::1]/a/b", &["[::1]:1"], [false, false]),
+            (
+                "ssh://git@forge.example/a/b",
+                &["127.0.0.9:1"],
+                [false, true],
+            ),
+            ("ssh://git@127.0.0.1/a/b", &["127.0.0.1:1"], [false, false]),
+            ("ssh://git@[::1]/a/b", &["[::1]:1"], [false, false]),
+        ] {
+            let environment = environment(url, addresses);
+            let pins = ["http.curloptResolve", "HostName="];
+            let found = pins.map(|pin| environment.contains(pin));
+            assert_eq!(found, expected, "{url}: {environment}");
+        }
+    }
 }

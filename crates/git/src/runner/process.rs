@@ -136,3 +136,20 @@ fn measure(directory: &Path) -> u64 {
     }
     bytes
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_directory_is_as_large_as_all_files_below_it() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let inner = folder.path().join("a/b");
+        std::fs::create_dir_all(&inner).expect("a folder");
+        for (path, length) in [("one", 5), ("a/two", 7), ("a/b/three", 11)] {
+            std::fs::write(folder.path().join(path), vec![0; length]).expect("written");
+        }
+        assert_eq!(directory_size(folder.path()).await, 23);
+        assert_eq!(directory_size(&folder.path().join("none")).await, 0);
+    }
+}

@@ -150,6 +150,41 @@ async fn the_permissions_of_an_app_come_with_its_token() {
     assert_eq!(granted.lock().len(), 1);
 }
 
+/// The statement about the app goes to its base URL.
+#[tokio::test]
+async fn without_tls_an_app_is_not_spoken_for() {
+    let error = async |base: &str, policy: AddressPolicy| {
+        let entries = [
+            ("githubAppID", "123"),
+            ("githubAppInstallationID", "456"),
+            ("githubAppPrivateKey", KEY),
+            ("githubAppBaseURL", base),
+        ];
+        let entries = entries.map(|(name, value)| (name.to_owned(), value.as_bytes().to_vec()));
+        let login = Credentials::from_entries(&entries.into()).expect("credentials");
+        testbed::tls::install_provider();
+        let url = "https://github.com/team/config";
+        let url = RepositoryUrl::parse(url, policy).expect("a URL");
+        let http = Arc::new(OutboundHttp::new(policy));
+        let forge = forge::open(ForgeProduct::GitHub, &http, &url, &login).expect("a forge");
+        let listed = forge.list_open(None).await;
+        listed.expect_err("nobody listens").to_string()
+    };
+    let secure = AddressPolicy {
+        allow_insecure: false,
+        ..ANY_ADDRESS
+    };
+    let refusal = "the app's base URL is not https";
+    for (base, policy, is_refused) in [
+        ("http://127.0.0.1:9", secure, true),
+        ("https://127.0.0.1:9", secure, false),
+        ("http://127.0.0.1:9", ANY_ADDRESS, false),
+    ] {
+        let error = error(base, policy).await;
+        assert_eq!(error.contains(refusal), is_refused, "{base}: {error}");
+    }
+}
+
 #[tokio::test]
 async fn a_key_that_is_none_waits_for_an_edit() {
     let forge = open(

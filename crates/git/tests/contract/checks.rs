@@ -664,6 +664,7 @@ pub(crate) async fn redirects_are_not_followed(double: ForgeDouble) {
     double.fail_next(fault(301, &[("location", &target)], ""));
     let error = double.forge().get(1).await.expect_err("it moved");
     assert_eq!((error.reason(), error.remedy()), ("Refused", Remedy::Edit));
+    assert!(error.to_string().contains("the API has moved"), "{error}");
     assert_eq!(double.requests(), 1);
 }
 

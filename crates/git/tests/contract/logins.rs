@@ -188,6 +188,8 @@ async fn bitbucket_cloud_tells_tokens_of_people_from_others() {
         check(kind, url, &personal, path, &basic("bot:ATATTx")).await;
         let personal = [api, ("username", "a@b.c"), ("token", "ATATTx")];
         check(kind, url, &personal, path, &basic("a@b.c:ATATTx")).await;
+        let of_workspace = [api, ("username", "a@b.c"), ("token", "ATCTTx")];
+        check(kind, url, &of_workspace, path, "Bearer ATCTTx").await;
     }
 }
 
@@ -264,6 +266,11 @@ fn nothing_to_show_and_foreign_urls_are_refused_without_asking() {
         &personal,
     );
     refused(ForgeProduct::GitLab, "https://git.example/config", &token);
+    for api in ["https://git.example/api?x=1", "https://bot@git.example/api"] {
+        let entries = [("token", "x"), ("apiURL", api)];
+        let url = "https://git.example/team/config";
+        refused(ForgeProduct::GitLab, url, &entries);
+    }
     refused(ForgeProduct::GitHub, "https://github.com/a/b/c", &token);
     refused(
         ForgeProduct::AzureDevOps,

@@ -1,13 +1,15 @@
 //! Promotions without markers, in the layouts that Flux's documentation shows, with real git.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 
 use crate::support::*;
+use git::edit::EditedFile;
 use git::manifest::{ManifestIdentity, OtherDeployment, PinnedVersion, VersionField, WantedField};
 use git::mirror::Mirror;
 use git::paths::PathLimits;
-use git::propose::{Proposal, ProposalResult, RequestedEdit, preview};
+use git::propose::{self, Proposal, ProposalResult, RequestedEdit, preview};
 use tempfile::TempDir;
 use testbed::forge::{Forge, Repository};
 
@@ -64,6 +66,14 @@ impl World {
         }
     }
 
+    fn preview(&self, proposal: &Proposal) -> Result<BTreeMap<String, EditedFile>, propose::Error> {
+        let files = self.files.iter().cloned();
+        let files = files
+            .map(|(path, text)| (path, text.into_bytes()))
+            .collect();
+        preview(&files, &self.repository.url(), proposal)
+    }
+
     /// Proposes, and wants exactly these lines of one file to differ on the branch.
     async fn check(&self, wanted: WantedField, changed: &str, lines: &[(&str, &str)]) {
         let proposed = propose(&self.mirror, &found(wanted.clone())).await;
@@ -78,11 +88,7 @@ impl World {
             assert_eq!(String::from_utf8(after).expect("text"), expected, "{path}");
         }
         // A preview of the same files says the same.
-        let files = self.files.iter().cloned();
-        let files = files
-            .map(|(path, text)| (path, text.into_bytes()))
-            .collect();
-        let preview = preview(&files, &self.repository.url(), &found(wanted.clone()));
+        let preview = self.preview(&found(wanted.clone()));
         let preview = preview.expect("something to change");
         assert_eq!(preview.keys().collect::<Vec<_>>(), [changed]);
         let after = self.repository.read(BRANCH, changed).await;
@@ -177,7 +183,7 @@ async fn what_clusters_share_is_refused() {
     let clusters = ["clusters/production", "clusters/staging"];
     let mut shared = wanted("HelmRelease", "ingress", VersionField::Chart, clusters);
     shared.identity.namespace = "ingress".to_owned();
-    let error = refusal(&world.mirror, &found(shared)).await;
+    let error = refusal(&world.mirror, &found(shared.clone())).await;
     assert_eq!(
         (error.reason(), error.remedy()),
         ("SharedManifest", net::Remedy::Edit)
@@ -187,6 +193,22 @@ async fn what_clusters_share_is_refused() {
         "{error}"
     );
     assert_eq!(world.mirror.remote_requests().pushes, 0);
+    // Also where nothing but the directories of the others leads to what they share.
+    let mut files = layout("monorepo");
+    files.push((
+        "kustomization.yaml".to_owned(),
+        "resources: []\n".to_owned(),
+    ));
+    let world = World::of(files).await;
+    let error = refusal(&world.mirror, &found(shared.clone())).await;
+    assert_eq!(error.reason(), "SharedManifest");
+    // What is not known yet may be known soon.
+    shared.others[0].directories = None;
+    let error = refusal(&world.mirror, &found(shared)).await;
+    assert_eq!(
+        (error.reason(), error.remedy()),
+        ("NotObserved", net::Remedy::RETRY)
+    );
 }
 
 #[tokio::test]
@@ -255,9 +277,49 @@ async fn what_is_there_already_needs_no_branch() {
     let world = World::of(layout("monorepo")).await;
     let mut chart = wanted("HelmRelease", "checkout", VersionField::Chart, PRODUCTION);
     chart.pin.version = "6.4.1".to_owned();
-    let outcome = world.mirror.propose(&found(chart), &|_| true).await;
+    let outcome = world.mirror.propose(&found(chart.clone()), &|_| true).await;
     assert!(matches!(
         outcome,
         Ok(ProposalResult::NothingToChange { .. })
     ));
+    let preview = world.preview(&found(chart)).expect("nothing is wrong");
+    assert_eq!(preview.len(), 0);
+}
+
+#[test]
+fn a_preview_of_a_whole_file_is_that_file_unless_it_is_there_already() {
+    let mut proposal = proposal("2.0.0");
+    let content = b"kind: Pipeline\n".to_vec();
+    proposal.edit = RequestedEdit::WholeFile {
+        path: "a.yaml".to_owned(),
+        content: content.clone(),
+    };
+    for (before, expected) in [
+        (None, 1),
+        (Some(b"old".to_vec()), 1),
+        (Some(content.clone()), 0),
+    ] {
+        let files = before.map(|before| ("a.yaml".to_owned(), before));
+        let files = files.into_iter().collect();
+        let preview = preview(&files, "https://git.example/a/b", &proposal).expect("a preview");
+        let written: Vec<_> = preview.values().map(|it| it.content.clone()).collect();
+        assert_eq!(written, vec![content.clone(); expected]);
+    }
+}
+
+#[tokio::test]
+async fn a_marker_outside_the_paths_is_not_replaced_by_what_is_found() {
+    let mut files = layout("monorepo");
+    files.push(("elsewhere/marked.yaml".to_owned(), manifest("1.0.0")));
+    let world = World::of(files).await;
+    let chart = wanted("HelmRelease", "checkout", VersionField::Chart, PRODUCTION);
+    let mut proposal = found(chart);
+    proposal.paths = PathLimits::new(["apps"]).expect("patterns");
+    let expected = "elsewhere/marked.yaml";
+    let error = refusal(&world.mirror, &proposal).await;
+    assert_eq!(error.reason(), "NoMarker");
+    assert!(error.to_string().contains(expected), "{error}");
+    let error = world.preview(&proposal).expect_err("as in the repository");
+    assert_eq!(error.reason(), "NoMarker");
+    assert!(error.to_string().contains(expected), "{error}");
 }

@@ -3,9 +3,11 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
 use git::mirror::MirrorRetention;
+use git::paths::PathLimits;
 use git::propose::RequestedEdit;
 use tempfile::TempDir;
 
@@ -284,6 +286,8 @@ async fn old_and_large_mirrors_are_removed_and_come_back() {
             .expect("a folder")
             .flatten();
         assert_eq!(left.filter(|entry| entry.path().is_dir()).count(), 0);
+        let again = all.open(&url(&remote), &credentials(&[]));
+        assert!(Arc::ptr_eq(&again, &mirror), "two would disturb each other");
         propose(&mirror, &proposal("2.0.0")).await;
     }
 }
@@ -310,8 +314,8 @@ async fn a_mirror_is_shared_by_credential_only() {
     let address = url("https://example.com/a/b");
     let [one, same, other] = ["x-token", "x-token", "y-token"]
         .map(|token| all.open(&address, &credentials(&[("token", token)])));
-    assert!(std::sync::Arc::ptr_eq(&one, &same));
-    assert!(!std::sync::Arc::ptr_eq(&one, &other));
+    assert!(Arc::ptr_eq(&one, &same));
+    assert!(!Arc::ptr_eq(&one, &other));
 }
 
 #[tokio::test]
@@ -339,4 +343,119 @@ async fn locks_left_by_a_killed_git_do_not_last() {
     );
     let again = mirrors(folder.path()).open(&url(&remote), &credentials(&[]));
     propose(&again, &proposal("2.0.0")).await;
+}
+
+/// The names of the folders of mirrors.
+fn names(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder.join("mirrors")).expect("a folder");
+    let folders = entries.flatten().filter(|entry| entry.path().is_dir());
+    let names = folders.map(|entry| entry.file_name().into_string().expect("text"));
+    names.collect()
+}
+
+#[tokio::test]
+async fn the_next_process_uses_the_same_mirrors() {
+    let folder = TempDir::new().expect("a folder");
+    let files = commit(&[("100644", "a.yaml", &manifest("1.0.0"))]);
+    let remote = remote(folder.path(), &files);
+    for _ in 0..2 {
+        let mirror = mirrors(folder.path()).open(&url(&remote), &credentials(&[]));
+        propose(&mirror, &proposal("2.0.0")).await;
+        assert_eq!(names(folder.path()).len(), 1);
+    }
+}
+
+/// Who reads the names of the folders cannot try passwords until one leads to such a name.
+#[tokio::test]
+async fn the_name_of_a_mirror_tells_nothing_about_the_password() {
+    let folders = [(); 3].map(|()| TempDir::new().expect("a folder"));
+    let files = commit(&[("100644", "a.yaml", &manifest("1.0.0"))]);
+    let remote = remote(folders[0].path(), &files);
+    let mut seen = Vec::new();
+    for folder in &folders {
+        // As after a full disk: what is there is too short to hide anything.
+        let salt = folder.path().join("mirrors/salt");
+        std::fs::create_dir_all(folder.path().join("mirrors")).expect("a folder");
+        std::fs::write(&salt, "short").expect("written");
+        let login = credentials(&[("token", "x-token")]);
+        let mirror = mirrors(folder.path()).open(&url(&remote), &login);
+        propose(&mirror, &proposal("2.0.0")).await;
+        seen.extend(names(folder.path()));
+        assert_eq!(std::fs::read(&salt).expect("a salt").len(), 32);
+    }
+    seen.sort();
+    seen.dedup();
+    assert_eq!(
+        seen.len(),
+        3,
+        "the same password, and another name in each folder"
+    );
+}
+
+#[tokio::test]
+async fn only_as_many_mirrors_are_removed_as_must_be() {
+    let folder = TempDir::new().expect("a folder");
+    let files = commit(&[("100644", "a.yaml", &manifest("1.0.0"))]);
+    let remote = remote(folder.path(), &files);
+    let use_mirrors = async |bytes| {
+        let age = Duration::from_secs(3600);
+        let keep = MirrorRetention { bytes, age };
+        let all = mirrors_with(runner(folder.path()), folder.path(), keep);
+        for token in ["1", "2", "3"] {
+            let mirror = all.open(&url(&remote), &credentials(&[("token", token)]));
+            mirror.edits(&proposal("2.0.0")).await.expect("edits");
+        }
+        all.remove_unused().await;
+        names(folder.path()).len()
+    };
+    assert_eq!(use_mirrors(u64::MAX).await, 3);
+    let one = size_of(&folder.path().join("mirrors").join(&names(folder.path())[0]));
+    assert_eq!(use_mirrors(one * 3 / 2).await, 1);
+    assert_eq!(use_mirrors(one * 5 / 2).await, 2);
+}
+
+fn size_of(folder: &Path) -> u64 {
+    let entries = std::fs::read_dir(folder).expect("a folder").flatten();
+    let sizes = entries.map(|entry| match entry.path().is_dir() {
+        true => size_of(&entry.path()),
+        false => entry.metadata().expect("a file").len(),
+    });
+    sizes.sum()
+}
+
+#[tokio::test]
+async fn a_file_that_is_too_large_is_not_edited() {
+    let folder = TempDir::new().expect("a folder");
+    let padded = |length: usize| {
+        let mut text = format!("{}# ", manifest("1.0.0"));
+        text.push_str(&"x".repeat(length - text.len()));
+        text
+    };
+    let files = commit(&[
+        ("100644", "large.yaml", &padded((1 << 20) + 1)),
+        ("100644", "limit.yaml", &padded(1 << 20)),
+    ]);
+    let remote = remote(folder.path(), &files);
+    let mirror = mirrors(folder.path()).open(&url(&remote), &credentials(&[]));
+    let proposed = propose(&mirror, &proposal("2.0.0")).await;
+    assert_eq!(proposed.files, ["limit.yaml"]);
+}
+
+#[tokio::test]
+async fn an_edit_of_very_many_files_is_refused() {
+    let folder = TempDir::new().expect("a folder");
+    let names =
+        (0..501).map(|number| format!("{}/{number}.yaml", if number == 0 { "b" } else { "a" }));
+    let names: Vec<String> = names.collect();
+    let text = manifest("1.0.0");
+    let files = names
+        .iter()
+        .map(|name| ("100644", name.as_str(), text.as_str()));
+    let remote = remote(folder.path(), &commit(&files.collect::<Vec<_>>()));
+    let mirror = mirrors(folder.path()).open(&url(&remote), &credentials(&[]));
+    let mut wanted = proposal("2.0.0");
+    let error = refusal(&mirror, &wanted).await;
+    assert_eq!(error.to_string(), "the edit touches more than 500 files");
+    wanted.paths = PathLimits::new(["a"]).expect("paths");
+    assert_eq!(propose(&mirror, &wanted).await.files.len(), 500);
 }

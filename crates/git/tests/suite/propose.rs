@@ -1,16 +1,18 @@
 //! From a marker to a merged pull request, with real git and real HTTP on loopback.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use crate::support::*;
 use git::forge::{
     self, ForgeProduct, MergeMethod, MergeOptions, MergeResult, NewPullRequest, PullRequestState,
     PullRequestUpdate,
 };
-use git::mirror::Mirror;
+use git::mirror::{Mirror, MirrorRetention};
 use git::names::ObjectId;
 use git::paths::PathLimits;
 use git::propose::{ProposalResult, ProposedEdit, RequestedEdit};
+use git::runner::{GitLimits, GitRunner};
 use net::{OutboundHttp, Remedy};
 use tempfile::TempDir;
 use testbed::forge::{Forge, PullState, Repository};
@@ -469,6 +471,37 @@ async fn wrong_passwords_are_a_matter_of_editing_and_never_shown() {
         "{}",
         whole_story(&error)
     );
+    let error = mirror.check_push().await.expect_err("it may not push");
+    assert_eq!(error.reason(), "Unauthorized");
+    world.mirror.check_push().await.expect("it may push");
+}
+
+/// What is wrong with the files is not wrong with the mirror.
+#[tokio::test]
+async fn a_marker_of_another_app_is_none_of_ours() {
+    let world = World::with_manifest().await;
+    let mut other = proposal("2.0.0");
+    other.edit = RequestedEdit::MarkedFields {
+        marker: "team:app:dev".to_owned(),
+        value: "2.0.0".into(),
+    };
+    assert_eq!(refusal(&world.mirror, &other).await.reason(), "NoMarker");
+    propose(&world.mirror, &proposal("2.0.0")).await;
+    assert_eq!(world.mirror.remote_requests().fetches, 1);
+}
+
+/// The name of the base is not stepped around, whoever committed to it last.
+#[tokio::test]
+async fn straight_commits_of_several_owners_go_onto_the_base() {
+    let world = World::with_manifest().await;
+    for (version, owner) in [("2.0.0", OWNER), ("3.0.0", "team/app/other")] {
+        let mut wanted = proposal(version);
+        wanted.branch = branch("main");
+        wanted.message.owner = owner.to_owned();
+        let proposed = propose(&world.mirror, &wanted).await;
+        assert_eq!(proposed.branch.as_str(), "main");
+        assert_eq!(world.file("main").await, manifest(version));
+    }
 }
 
 #[tokio::test]
@@ -557,6 +590,16 @@ async fn a_whole_file_can_be_proposed() {
     propose(&world.mirror, &wanted).await;
     let content = world.repository.read(BRANCH, "pipelines/new.yaml").await;
     assert_eq!(content.as_deref(), Some(b"kind: Pipeline\n".as_slice()));
+    let sized = |size: usize| RequestedEdit::WholeFile {
+        path: "pipelines/new.yaml".to_owned(),
+        content: vec![b'x'; size],
+    };
+    wanted.edit = sized(1 << 20);
+    propose(&world.mirror, &wanted).await;
+    wanted.edit = sized((1 << 20) + 1);
+    let error = refusal(&world.mirror, &wanted).await;
+    let expected = "cannot write pipelines/new.yaml: it is too large";
+    assert_eq!(error.to_string(), expected);
     for path in ["../x", ".git/hooks/x", "/etc/x", "apps", "README.md/x"] {
         wanted.edit = file(path);
         assert_eq!(
@@ -615,6 +658,24 @@ async fn nothing_is_pushed_without_permission() {
         ("NotPermitted", Remedy::RETRY)
     );
     assert_eq!(world.repository.tip(BRANCH).await, None);
+}
+
+#[tokio::test]
+async fn permission_is_asked_for_as_long_as_a_push_may_take() {
+    let world = World::with_manifest().await;
+    let folder = TempDir::new().expect("a folder");
+    let limits = GitLimits {
+        push: Duration::from_secs(7),
+        ..GitLimits::default()
+    };
+    let runner = GitRunner::new(folder.path(), limits, ANY_ADDRESS).expect("a runner");
+    let all = mirrors_with(runner, folder.path(), MirrorRetention::default());
+    let login = credentials(&[("username", "git"), ("password", world.forge.token())]);
+    let mirror = all.open(&url(&world.repository.url()), &login);
+    let only_seven_seconds = |needed| needed == Duration::from_secs(7);
+    let wanted = proposal("2.0.0");
+    let pushed = mirror.propose(&wanted, &only_seven_seconds).await;
+    assert!(matches!(pushed, Ok(ProposalResult::Proposed(_))));
 }
 
 #[tokio::test]

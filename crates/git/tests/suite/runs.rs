@@ -137,6 +137,8 @@ async fn keys_reach_ssh_in_private_files_that_do_not_stay() {
     ] {
         assert!(seen.contains(word), "{word} in {seen}");
     }
+    let (ended, all) = ("a-private-key\n", "a-private-key");
+    assert_eq!(seen.matches(ended).count(), seen.matches(all).count());
     assert_eq!(
         holding(folder.path(), "a-private-key"),
         Vec::<PathBuf>::new()
@@ -225,6 +227,48 @@ async fn a_git_that_says_too_much_or_too_little_is_stopped() {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
     panic!("the child of the killed program lives on");
+}
+
+#[tokio::test]
+async fn a_mirror_that_grows_too_large_is_stopped() {
+    let (folder, tools) = (
+        TempDir::new().expect("a folder"),
+        TempDir::new().expect("a folder"),
+    );
+    let text = "#!/bin/sh\ncase \"$*\" in *ls-remote*) head -c 300000 /dev/zero >\"$GIT_DIR/large\"; \
+                exec sleep 600;; esac\nexec git \"$@\"\n";
+    let limits = GitLimits {
+        remote: Duration::from_secs(60),
+        mirror: 100_000,
+        ..GitLimits::default()
+    };
+    let runner = GitRunner::new(folder.path(), limits, ANY_ADDRESS).expect("a runner");
+    let runner = runner.with_program(program(tools.path(), "growing-git", text));
+    let all = mirrors_with(runner, folder.path(), MirrorRetention::default());
+    let remote = url("http://127.0.0.1:9/a/b");
+    let error = refusal(&all.open(&remote, &credentials(&[])), &proposal("2.0.0")).await;
+    assert_eq!(error.reason(), "RepositoryTooLarge", "{error}");
+}
+
+#[tokio::test]
+async fn a_password_that_git_prints_is_not_shown() {
+    use base64::Engine;
+    let (folder, tools) = (
+        TempDir::new().expect("a folder"),
+        TempDir::new().expect("a folder"),
+    );
+    let text = "#!/bin/sh\ncase \"$*\" in *ls-remote*) env | grep Authorization >&2; echo hunter22 >&2; \
+                exit 1;; esac\nexec git \"$@\"\n";
+    let runner = runner(folder.path()).with_program(program(tools.path(), "telling-git", text));
+    let all = mirrors_with(runner, folder.path(), MirrorRetention::default());
+    let login = credentials(&[("username", "git"), ("password", "hunter22")]);
+    let mirror = all.open(&url("http://127.0.0.1:9/a/b"), &login);
+    let error = whole_story(&refusal(&mirror, &proposal("2.0.0")).await);
+    assert!(error.contains("Authorization: Basic"), "{error}");
+    let encoded = base64::engine::general_purpose::STANDARD.encode("git:hunter22");
+    for secret in ["hunter22", &encoded] {
+        assert!(!error.contains(secret), "{error}");
+    }
 }
 
 #[tokio::test]

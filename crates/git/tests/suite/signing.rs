@@ -26,10 +26,10 @@ fn run(command: &mut Command) -> Output {
 }
 
 /// An SSH key and the file that says whose it is.
-fn ssh_key(folder: &Path, passphrase: &str) -> (String, String) {
+fn ssh_key(folder: &Path, kind: &str) -> (String, String) {
     let key = folder.join("id");
     let mut generate = Command::new("ssh-keygen");
-    generate.args(["-q", "-t", "ed25519", "-N", passphrase, "-f"]);
+    generate.args(["-q", "-t", kind, "-N", "", "-f"]);
     run(generate.arg(&key));
     let read = |path: &Path| std::fs::read_to_string(path).expect("a key");
     let public = read(&folder.join("id.pub"));
@@ -88,7 +88,7 @@ async fn a_commit_is_signed_with_an_ssh_key_and_git_verifies_it() {
     );
     let repository = repository(&forge).await;
     let keys = TempDir::new().expect("temp");
-    let (key, _) = ssh_key(keys.path(), "");
+    let (key, _) = ssh_key(keys.path(), "ed25519");
     let login = credentials(&[("token", forge.token()), ("signingKey", &key)]);
     let mirrors = mirrors(folder.path());
     let mirror = mirrors.open(&url(&repository.url()), &login);
@@ -105,6 +105,29 @@ async fn a_commit_is_signed_with_an_ssh_key_and_git_verifies_it() {
     assert_eq!((again.commit, again.pushed), (proposed.commit, false));
     let home = files_below(&folder.path().join("home"));
     assert!(!home.iter().any(|path| path.contains("sign-")), "{home:?}");
+}
+
+#[tokio::test]
+async fn a_signature_that_differs_each_time_makes_no_other_commit() {
+    let (forge, folder) = (
+        Forge::start().await.expect("a forge"),
+        TempDir::new().expect("temp"),
+    );
+    let repository = repository(&forge).await;
+    let keys = TempDir::new().expect("temp");
+    let (key, _) = ssh_key(keys.path(), "ecdsa");
+    let mirrors = mirrors(folder.path());
+    let unsigned = credentials(&[("token", forge.token())]);
+    let signed = credentials(&[("token", forge.token()), ("signingKey", &key)]);
+    let open = |login| mirrors.open(&url(&repository.url()), login);
+    let first = propose(&open(&unsigned), &proposal("1.1.0")).await;
+    let signed = open(&signed);
+    let second = propose(&signed, &proposal("1.1.0")).await;
+    assert_ne!(second.commit, first.commit, "it was not signed");
+    for _ in 0..2 {
+        let again = propose(&signed, &proposal("1.1.0")).await;
+        assert_eq!((again.commit, again.pushed), (second.commit.clone(), false));
+    }
 }
 
 #[tokio::test]

@@ -107,6 +107,20 @@ fn the_newest_state_wins_wherever_it_comes_from() {
 }
 
 #[test]
+fn what_was_read_and_what_was_found_missing_is_told_to_everybody() {
+    let setup = Setup::new(false);
+    setup.cache.read(object("b", "2", "2"));
+    setup.cache.read(object("a", "1", "1"));
+    setup.cache.read(object("a", "1", "1"));
+    assert_eq!(setup.cache.keys(), [key("a"), key("b")]);
+    assert_eq!((setup.cache.len(), setup.cache.is_empty()), (2, false));
+    setup.cache.found_missing(&key("a"), Some("another"));
+    setup.cache.found_missing(&key("a"), Some("1"));
+    assert_eq!(setup.cache.keys(), [key("b")]);
+    assert_eq!(setup.log(), ["applied b 2", "applied a 1", "deleted a 1"]);
+}
+
+#[test]
 fn the_copy_that_kubectl_apply_keeps_is_not_cached() {
     let setup = Setup::new(false);
     let mut applied = object("a", "1", "1");
@@ -256,6 +270,7 @@ fn an_index_follows_the_cache() {
     };
     setup.cache.wrote("writer", object("b", "2", "2"));
     assert_eq!(values(), ["a 1", "b 2"]);
+    assert_eq!(index.get(&key("b")).as_deref(), Some("2"));
     setup.watch(Event::Apply(object("b", "2", "3")));
     assert_eq!(values(), ["a 1"], "it has no value any more");
     setup.watch(Event::Delete(object("a", "1", "4")));

@@ -98,3 +98,32 @@ pub(super) fn watch(
     };
     watcher::watcher(api, config).default_backoff().boxed()
 }
+
+#[cfg(test)]
+mod tests {
+    use api::Pipeline;
+    use serde_json::json;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_watched_object_is_known_by_what_identifies_its_state() {
+        let object = json!({
+            "metadata": {"namespace": "shop", "name": "web", "uid": "1", "resourceVersion": "7"},
+        });
+        let watched = WatchedObject::from(object);
+        let expected = ObjectMeta {
+            namespace: Some("shop".to_owned()),
+            name: Some("web".to_owned()),
+            uid: Some("1".to_owned()),
+            resource_version: Some("7".to_owned()),
+            ..ObjectMeta::default()
+        };
+        assert_eq!(*watched.meta(), expected);
+        let resource = ApiResource::erase::<Pipeline>(&());
+        let client = apiserver::Server::in_memory().client();
+        let api: Api<WatchedObject> = Api::namespaced_with(client, "shop", &resource);
+        let url = "/apis/pipelines.weave.works/v1alpha1/namespaces/shop/pipelines";
+        assert_eq!(api.resource_url(), url);
+    }
+}

@@ -291,3 +291,77 @@ async fn flux_hears_only_what_it_is_to_hear() {
     assert!(events.try_recv().is_err());
     assert_eq!(stored(&server).await.len(), 4, "Kubernetes has them all");
 }
+
+/// Such as one that has expired on the hub.
+#[tokio::test(start_paused = true)]
+async fn an_event_that_is_gone_is_written_anew_with_its_count() {
+    let server = Server::in_memory();
+    let started = start(&server, None, &EventMetrics::default());
+    started.0.record(event("to v2"));
+    sleep(Duration::from_secs(1)).await;
+    let events: Api<Event> = Api::namespaced(server.client(), "default");
+    let name = stored(&server).await[0].metadata.name.clone().unwrap();
+    let parameters = kube::api::DeleteParams::default();
+    events.delete(&name, &parameters).await.unwrap();
+    started.0.record(event("to v2"));
+    finish(started).await;
+    let series = stored(&server).await[0].series.clone();
+    assert_eq!(series.map(|it| it.count), Some(2));
+}
+
+/// Sends the same event; nothing, or why it was not sent.
+async fn deliver_by(client: Client, flux: Option<&str>) -> Option<DeliveryError> {
+    testbed::tls::install_provider();
+    let sender = ReliableSender::new(client, "pipeline-controller", flux).unwrap();
+    let at = Timestamp::UNIX_EPOCH;
+    let sent = sender.deliver(event("to v2"), "podinfo.1".to_owned(), at);
+    sent.await.err()
+}
+
+#[tokio::test]
+async fn an_event_that_must_not_be_lost_is_sent_until_both_have_it() {
+    let server = Server::in_memory();
+    let (address, mut events) = notifications(1, StatusCode::BAD_GATEWAY).await;
+    let deliver = || deliver_by(server.client(), Some(&address));
+    let error = deliver().await.unwrap();
+    let because =
+        "cannot send the event to Flux's notification-controller: the response was 502 Bad Gateway";
+    assert_eq!(
+        (error.because.as_str(), error.is_retryable),
+        (because, true)
+    );
+    assert!(deliver().await.is_none(), "Kubernetes has it already");
+    assert_eq!(events.recv().await.unwrap()["message"], "to v2");
+    assert_eq!(stored(&server).await.len(), 1);
+}
+
+#[tokio::test]
+async fn an_event_that_kubernetes_refuses_is_not_sent_to_flux() {
+    let server = Server::in_memory();
+    let (address, mut events) = notifications(0, StatusCode::OK).await;
+    let nobody = server.client_as(apiserver::User::new("nobody", &[]));
+    let error = deliver_by(nobody, Some(&address)).await.unwrap();
+    let begin = "cannot send the event to Kubernetes: ";
+    assert!(error.because.starts_with(begin), "{}", error.because);
+    assert!(!error.is_retryable);
+    assert!(events.try_recv().is_err());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hub_that_is_not_well_is_asked_three_times_and_longer_apart() {
+    let server = Server::in_memory();
+    server.inject_faults(FaultRates {
+        server_error: 1.0,
+        ..FaultRates::default()
+    });
+    let mut registry = Registry::default();
+    let metrics = EventMetrics::register(&mut registry);
+    let started = start(&server, None, &metrics);
+    let began = tokio::time::Instant::now();
+    started.0.record(event("to v2"));
+    let finished = tokio::time::timeout(Duration::from_secs(600), finish(started)).await;
+    finished.unwrap();
+    assert_eq!(began.elapsed(), Duration::from_secs(3));
+    let line = r#"sluice_events_lost_total{sink="kubernetes"} 1"#;
+    assert!(page(&registry).contains(line));
+}

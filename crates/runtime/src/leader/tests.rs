@@ -124,6 +124,25 @@ async fn a_crash_is_followed_by_the_next_after_the_lease_has_run_out() {
     assert_eq!(next.transitions, fence.transitions + 1);
 }
 
+/// Also one that would itself hold the Lease for a shorter time, such as after a change of the flags.
+#[tokio::test(start_paused = true)]
+async fn a_candidate_waits_as_long_as_the_holder_asked_for() {
+    let server = Server::in_memory();
+    let first = Candidate::start(server.client(), "first");
+    first.leader.acquired().await;
+    first.elector.abort();
+    let crashed = Instant::now();
+    let mut hasty = election("hasty");
+    hasty.timing = LeaseTiming::new(SECOND * 5, SECOND * 4, SECOND).unwrap();
+    let (second, _elector) = LeaderGuard::elect(server.client(), hasty, CancellationToken::new());
+    second.acquired().await;
+    let waited = crashed.elapsed();
+    assert!(
+        waited > Duration::from_secs(30) && waited < Duration::from_secs(40),
+        "{waited:?}"
+    );
+}
+
 #[tokio::test(start_paused = true)]
 async fn leading_ends_with_the_time_even_if_the_elector_is_dead() {
     let server = Server::in_memory();
@@ -264,6 +283,13 @@ async fn without_an_election_there_is_always_time() {
     assert!(leader.permit(Duration::from_secs(3600)).is_ok());
     let ended = timeout(Duration::from_secs(3600), leader.lost()).await;
     assert!(ended.is_err());
+}
+
+#[test]
+fn a_side_effect_may_take_what_two_retries_leave_of_the_lease() {
+    let usual = LeaseTiming::default();
+    assert_eq!(usual.duration(), Duration::from_secs(15));
+    assert_eq!(usual.longest_side_effect(), Duration::from_millis(10_700));
 }
 
 #[test]

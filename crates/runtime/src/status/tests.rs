@@ -16,7 +16,11 @@ use crate::leader::{FencingToken, HeldLease};
 
 /// A hub with one pipeline, as it was read.
 async fn hub() -> (Api<Pipeline>, Pipeline) {
-    let client = Server::in_memory().client();
+    hub_on(&Server::in_memory()).await
+}
+
+async fn hub_on(server: &Server) -> (Api<Pipeline>, Pipeline) {
+    let client = server.client();
     let definitions: Api<CustomResourceDefinition> = Api::all(client.clone());
     for definition in api::crds() {
         let parameters = PostParams::default();
@@ -122,4 +126,46 @@ async fn nothing_is_written_without_leading() {
     assert_eq!(stored(&pipelines).await, read.status);
     leads_for(Duration::from_secs(3600));
     assert!(matches!(attempt().await, Ok(StatusPatch::Patched(_))));
+}
+
+/// A client that may read everything and patch nothing.
+fn read_only(server: &Server) -> Client {
+    let router = server.router(apiserver::User::in_process());
+    let service = tower::service_fn(move |request: http::Request<kube::client::Body>| {
+        let router = router.clone();
+        async move {
+            if request.method() != http::Method::PATCH {
+                let request = request.map(axum::body::Body::new);
+                return tower::ServiceExt::oneshot(router, request).await;
+            }
+            let status = json!({
+                "apiVersion": "v1", "kind": "Status", "status": "Failure", "code": 403,
+                "reason": "Forbidden", "message": "not allowed",
+            });
+            let mut response = http::Response::new(axum::body::Body::from(status.to_string()));
+            *response.status_mut() = http::StatusCode::FORBIDDEN;
+            Ok(response)
+        }
+    });
+    Client::new(service, "default")
+}
+
+#[tokio::test]
+async fn an_object_that_is_gone_is_no_error_and_a_refusal_is_one() {
+    let server = Server::in_memory();
+    let (pipelines, read) = hub_on(&server).await;
+    let attempt = async |client: Client| {
+        let writer = StatusWriter::new(client, LeaderGuard::without_election(), "test");
+        let status = observed(1);
+        writer.patch(&read, read.status.as_ref(), &status).await
+    };
+    let refused = attempt(read_only(&server)).await;
+    let Err(StatusError::Hub(kube::Error::Api(refused))) = refused else {
+        panic!("it must be refused: {refused:?}");
+    };
+    assert_eq!(refused.code, 403);
+    let parameters = kube::api::DeleteParams::default();
+    pipelines.delete("p", &parameters).await.unwrap();
+    let gone = attempt(server.client()).await;
+    assert!(matches!(gone, Ok(StatusPatch::NotFound)), "{gone:?}");
 }

@@ -274,6 +274,20 @@ async fn time_is_counted_from_before_a_slow_answer() {
     assert!(claimed_until <= Instant::now());
 }
 
+#[tokio::test(start_paused = true)]
+async fn one_renewal_without_an_answer_does_not_end_the_leadership() {
+    let server = Server::in_memory();
+    let (weather, dice) = (Weather::default(), Dice::new(1));
+    let first = Candidate::start(weather.client(&server, &dice), "first");
+    first.leader.acquired().await;
+    weather.0.lock().answer_delay = Duration::from_secs(600);
+    // By then it waits for the answer to its next request, and all later ones are answered.
+    sleep(Duration::from_secs(10)).await;
+    weather.0.lock().answer_delay = Duration::ZERO;
+    let lost = timeout(Duration::from_secs(120), first.leader.lost()).await;
+    assert!(lost.is_err(), "the next attempt came too late");
+}
+
 async fn no_two_lead_at_once(part: u64) {
     let mut takeovers = 0;
     for seed in part * SEEDS..(part + 1) * SEEDS {

@@ -435,6 +435,7 @@ fn a_guarded_environment_keeps_what_it_comes_after() {
         ("dev test PROD", "lab dev test PROD", ""),
         ("dev test prod", "test dev prod,dev", ""),
         ("dev test- PROD", "dev PROD", ""),
+        ("dev test PROD-", "test dev PROD-", ""),
     ] {
         let (old, new) = (in_order(old), in_order(new));
         let ask = |who: &str| ask(who, |it| refuse_pipeline(Some(&old), &new, it));

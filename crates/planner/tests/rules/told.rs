@@ -326,7 +326,6 @@ fn what_was_mended_is_not_reported_any_more() {
     let problem = PreflightProblem {
         reason: "SecretMissing".to_owned(),
         message: "create it".to_owned(),
-        ..PreflightProblem::default()
     };
     let mut model = world.model();
     model.preflight.insert("prod".to_owned(), problem);

@@ -411,7 +411,7 @@ fn the_pull_request_of_the_open_batch_is_followed() {
         let status = fleet.world.promotions[0].status.as_mut().unwrap();
         status.phase = Some(Phase::WaitingForMerge);
         let batch = &mut status.rollout.as_mut().unwrap().batches[0];
-        batch.landed_at = has_landed.then(|| api::Time(fleet.now));
+        batch.landed_at = has_landed.then_some(api::Time(fleet.now));
         fleet.next_with(ObservedPullRequest::Unanswered)
     };
     let open = next(false);
